@@ -19,6 +19,7 @@
 #include "end_signals.h"
 #include "engine_flags.h"
 #include "experiment/load_profile.h"
+#include "experiment/lowest_clocks.h"
 #include "experiment/saturation.h"
 #include "experiment/site_fleet.h"
 #include "gateway_security.h"
@@ -134,6 +135,9 @@ Result<Inputs> read_inputs(const Flags& flags) {
     auto loads = experiment::scenario_profile(inputs->scenario, inputs->recipe.classes, config::data_dir());
     if (!loads) return std::unexpected(loads.error());
     inputs->scaling.loads = std::move(*loads);
+    auto lowest = experiment::lowest_clocks(inputs->scenario, inputs->recipe);
+    if (!lowest) return std::unexpected(lowest.error());
+    inputs->scaling.lowest_clocks = std::move(*lowest);
   } else {
     auto sites = read_sites(inputs->scenario, inputs->recipe);
     if (!sites) return std::unexpected(sites.error());

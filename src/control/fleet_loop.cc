@@ -22,11 +22,13 @@ FleetLoop::FleetLoop(std::vector<InstanceView> instances, DispatchPolicies polic
       classes_(options.service.classes),
       objectives_(options.service.judged(options.slo)),
       pools_(options.service.pools, classes_.size(), classes_.tiers()),
+      held_to_(objectives_, classes_),
       port_(port),
       sink_(sink) {
   for (std::size_t i = 0; i < instances_.size(); ++i) {
     WATTLE_CHECK(instances_[i].id.value() == static_cast<std::int32_t>(i), "instance ids are their positions");
     index_.add(instances_[i].id);
+    held_to_.add(pools_.tier_of(instances_[i].spec->pool));
   }
   refreshed_.assign(instances_.size(), -1);
   unbegun_.resize(instances_.size());
@@ -196,9 +198,11 @@ const std::vector<const InstanceView*>& FleetLoop::of(const Candidates& from, jo
   return kind == journal::DecisionKind::RouteDecode ? from.decode : from.prefill;
 }
 
-void FleetLoop::assign(InstanceId id, const Entry& entry, int sign) {
+void FleetLoop::assign(InstanceId id, const Entry& entry, int sign, Instant now) {
   InstanceView* const of = view(id);
   if (of == nullptr) return;  // it is gone, and its books with it
+  const auto i = static_cast<std::size_t>(of - instances_.data());
+  if (held_to_.count(i, entry.request.tier, sign)) port_.held_to(id, held_to_.of(i), now);
   of->assigned_requests += sign;
   of->assigned_prompt_tokens += sign * entry.request.prompt_tokens;
   if (!entry.answered) of->unanswered_prompt_tokens += sign * entry.request.prompt_tokens;
@@ -220,7 +224,7 @@ bool FleetLoop::try_start(Entry& entry, const RouteDecision& bound, Instant now)
   const RouteDecision chosen_by = binds ? bound : pick(journal::DecisionKind::RoutePrefill, entry, now);
   const InstanceId id = chosen_by.instance;
   if (id == kNoInstance) return false;
-  assign(id, entry, +1);
+  assign(id, entry, +1, now);
   InstanceView& chosen = at(id);
   if (chosen.spec->beliefs.load != nullptr) {
     const double most = most_load_per_s(chosen, entry.request.request_class);
@@ -275,7 +279,7 @@ void FleetLoop::prefill_done(RequestId id, Instant now) {
   begun(found->second);
   found->second.computed = now;
   if (std::exchange(found->second.prefilling, false)) {
-    return assign(found->second.prefill, found->second, -1);
+    return assign(found->second.prefill, found->second, -1, now);
   }
   bind(id, false, now);
 }
@@ -294,7 +298,7 @@ void FleetLoop::bind(RequestId id, bool prefilling, Instant now) {
     return retry_held(now);
   }
   const RouteDecision decode = pick(journal::DecisionKind::RouteDecode, entry, now);
-  if (!prefilling || decode.instance == kNoInstance) assign(entry.prefill, entry, -1);
+  if (!prefilling || decode.instance == kNoInstance) assign(entry.prefill, entry, -1, now);
   if (decode.instance == kNoInstance) {
     refuse(id, Refusal::NotReady, "no decode instance accepts requests", now);
     retry_held(now);
@@ -302,7 +306,7 @@ void FleetLoop::bind(RequestId id, bool prefilling, Instant now) {
   }
   entry.decode = decode.instance;
   entry.prefilling = prefilling;
-  assign(decode.instance, entry, +1);
+  assign(decode.instance, entry, +1, now);
   port_.hand_over(Request(entry.request), entry.tag, entry.prefill, decode, now);
 }
 
@@ -367,7 +371,7 @@ std::optional<Tag> FleetLoop::leave(RequestId id, Fate fate, const char* reason,
   }
   begun(entry);
   runs_no_more(entry);
-  each_place(entry, [&](InstanceId id) { assign(id, entry, -1); });
+  each_place(entry, [&](InstanceId id) { assign(id, entry, -1, now); });
   const Outcome outcome = close(entry, fate, reason, served, now);
   if (!observers_.empty()) observe(event::Left{outcome}, now);
   if (policies_.length) policies_.length->observe(outcome);
@@ -407,7 +411,8 @@ void FleetLoop::reroute(std::span<const PoolWeight> weights, Instant now) {
   for (const InstanceView& view : instances_) {
     if (!weights.empty()) pools = std::max(pools, view.spec->pool.value() + 1);
   }
-  pools_.reroute(weights, classes_.size(), pools);
+  pools_.reroute(weights, pools);
+  hold_to_pools(now);
   rebuild_candidates();
   line_up();
   shed_held(now);
@@ -439,6 +444,8 @@ void FleetLoop::shed_one(RequestId id, const char* reason, Instant now) {
 
 void FleetLoop::sort_by(const Classifier& classes, Instant now) {
   classes_ = classes;
+  pools_.sort_by(classes.size(), classes.tiers());
+  held_to_.sort_by(objectives_, classes);
   reroute(std::vector<PoolWeight>(weights_), now);
 }
 
@@ -447,6 +454,7 @@ InstanceId FleetLoop::add_instance(InstanceView view, Instant now, ModelMask has
   index_.add(id);
   const bool accepting = view.accepting;
   instances_.push_back(view);
+  held_to_.add(pools_.tier_of(view.spec->pool));
   refreshed_.push_back(-1);
   has_.push_back(has);
   if (has != kEveryModel && !std::exchange(models_differ_, true)) line_up();
@@ -467,6 +475,7 @@ void FleetLoop::remove_instance(InstanceId id, Instant now) {
   const InstanceView last = *of;
   const std::size_t i = index_.remove(id);
   erase_at(instances_, i);
+  held_to_.remove(i);
   erase_at(refreshed_, i);
   erase_at(has_, i);
   erase_at(unbegun_, i);

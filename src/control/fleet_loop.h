@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "control/emergency.h"
+#include "control/pool_objectives.h"
 #include "control/pool_router.h"
 #include "control/ports.h"
 #include "journal/record.h"
@@ -126,6 +127,9 @@ class FleetLoop {
   [[nodiscard]] const Classifier& classes() const { return classes_; }
   /// What requests are held to.
   [[nodiscard]] const Objectives& objectives() const { return objectives_; }
+  /// What this instance has to keep; null: what all requests are held to, as its spec says. Changes are said by
+  /// RequestPort::held_to.
+  [[nodiscard]] const Slo* held_to(InstanceId id) const;
 
   /// Call at next_tick(): predicted misses are looked for, and met.
   void tick(Instant now);
@@ -268,7 +272,9 @@ class FleetLoop {
 
   [[nodiscard]] InstanceView* view(InstanceId id);
   [[nodiscard]] InstanceView& at(InstanceId id);
-  void assign(InstanceId id, const Entry& entry, int sign);
+  void assign(InstanceId id, const Entry& entry, int sign, Instant now);
+  /// What instances have to keep, by their pools.
+  void hold_to_pools(Instant now);
   /// Calls visit(id) for each instance that counts it.
   template <typename Visit>
   static void each_place(const Entry& entry, Visit&& visit) {
@@ -303,6 +309,7 @@ class FleetLoop {
   Classifier classes_;
   Objectives objectives_;
   PoolRouter pools_;
+  PoolObjectives held_to_;  ///< by instance, as instances_
   std::vector<PoolWeight> weights_;
   RequestPort& port_;
   journal::Sink& sink_;

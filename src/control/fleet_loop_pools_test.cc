@@ -67,7 +67,7 @@ TEST(PoolRouter, SharesAClassOutByWeightEvenlyInTime) {
   PoolRouter router({}, 2);
   const std::vector<PoolWeight> weights{
       {ClassId(0), PoolId(0), 0.75}, {ClassId(0), PoolId(1), 0.25}, {ClassId(1), PoolId(1), 1.0}};
-  router.reroute(weights, 2, 2);
+  router.reroute(weights, 2);
   std::map<std::int32_t, int> first;
   for (int i = 0; i < 400; ++i) {
     ++first[router.next(ClassId(0)).pools.front().value()];

@@ -18,6 +18,18 @@ RouteDecision least_assigned(std::span<const InstanceView* const> candidates) {
 
 }  // namespace
 
+const Slo* FleetLoop::held_to(InstanceId id) const {
+  const auto i = index_.find(id);
+  return i && !held_to_.strictest(*i) ? &held_to_.of(*i) : nullptr;
+}
+
+void FleetLoop::hold_to_pools(Instant now) {
+  for (std::size_t i = 0; i < instances_.size(); ++i) {
+    const InstanceView& view = instances_[i];
+    if (held_to_.serves(i, pools_.tier_of(view.spec->pool))) port_.held_to(view.id, held_to_.of(i), now);
+  }
+}
+
 RouteDecision FleetLoop::pick(journal::DecisionKind kind, Entry& entry, Instant now) {
   if (!pools_.several()) return pick_among(fit_for(entry, of(candidates_, kind)), kind, entry.request, now);
   if (kind == journal::DecisionKind::RoutePrefill) return pick_pool(entry, now);

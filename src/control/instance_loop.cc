@@ -235,6 +235,13 @@ void InstanceLoop::become(std::size_t i, std::shared_ptr<const InstanceSpec> spe
   port_.ask_again(entry.throttle.view().id, now);
 }
 
+void InstanceLoop::held_to(std::size_t i, const Slo& slo, Instant now) {
+  Entry& entry = entries_[i];
+  entry.throttle.held_to(slo);
+  entry.hold = Hold{};
+  port_.ask_again(entry.throttle.view().id, now);
+}
+
 void InstanceLoop::boost(std::size_t i, Instant until, Instant now) {
   Entry& entry = entries_[i];
   act(entry, now, [&](Throttle& throttle) { throttle.boost(until, now); });

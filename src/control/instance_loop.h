@@ -141,6 +141,8 @@ class InstanceLoop {
   /// See Throttle::become. Not where predictors learn.
   void become(std::size_t i, std::shared_ptr<const InstanceSpec> spec, std::shared_ptr<policy::FrequencyPolicy> policy,
               Instant now);
+  /// See Throttle::held_to.
+  void held_to(std::size_t i, const Slo& slo, Instant now);
   /// See Throttle::boost.
   void boost(std::size_t i, Instant until, Instant now);
 
@@ -175,6 +177,8 @@ class InstanceLoop {
 
   [[nodiscard]] std::size_t size() const { return entries_.size(); }
   [[nodiscard]] const InstanceView& view(std::size_t i) const { return entries_[i].throttle.view(); }
+  /// See Throttle::objectives.
+  [[nodiscard]] const std::optional<Slo>& objectives(std::size_t i) const { return entries_[i].throttle.objectives(); }
   [[nodiscard]] const TelemetryCounts& counts(std::size_t i) const { return entries_[i].counts; }
   /// When the newest report came; Instant{} = none yet.
   [[nodiscard]] Instant last_report(std::size_t i) const { return entries_[i].reported; }

@@ -21,8 +21,13 @@ bool sheds_any(std::span<const PoolWeight> weights) {
 }
 
 PoolRouter::PoolRouter(const std::vector<Pool>& pools, std::int32_t classes, std::int32_t tiers)
-    : stated_(pools), tiers_(tiers) {
-  reroute({}, classes, static_cast<std::int32_t>(pools.size()));
+    : stated_(pools), classes_(classes), tiers_(tiers) {
+  reroute({}, static_cast<std::int32_t>(pools.size()));
+}
+
+void PoolRouter::sort_by(std::int32_t classes, std::int32_t tiers) {
+  classes_ = classes;
+  tiers_ = tiers;
 }
 
 void PoolRouter::add_share(std::int32_t request_class, PoolId pool, double weight) {
@@ -32,8 +37,8 @@ void PoolRouter::add_share(std::int32_t request_class, PoolId pool, double weigh
   shares_[c].push_back({pool, weight, 0.0});
 }
 
-void PoolRouter::reroute(std::span<const PoolWeight> weights, std::int32_t classes, std::int32_t pools) {
-  shares_.assign(static_cast<std::size_t>(std::max(classes, 1)), {});
+void PoolRouter::reroute(std::span<const PoolWeight> weights, std::int32_t pools) {
+  shares_.assign(static_cast<std::size_t>(std::max(classes_, 1)), {});
   for (const PoolWeight& w : weights) {
     pools = std::max(pools, w.pool.value() + 1);
     add_share(w.request_class.value(), w.pool, w.weight);

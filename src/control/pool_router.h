@@ -24,8 +24,16 @@ class PoolRouter {
   /// `classes`: how many there are; `tiers` neighbours of one size each, the strictest last (Classifier::by_tier).
   PoolRouter(const std::vector<Pool>& pools, std::int32_t classes, std::int32_t tiers = 1);
 
+  /// Other classes, of as many tiers as that, from the next reroute() on.
+  void sort_by(std::int32_t classes, std::int32_t tiers);
   /// Weights of a plan that has been checked; empty: what pools are for. `pools`: at least so many are known.
-  void reroute(std::span<const PoolWeight> weights, std::int32_t classes, std::int32_t pools);
+  void reroute(std::span<const PoolWeight> weights, std::int32_t pools);
+  /// The strictest tier whose requests are meant for this pool, from the loosest, 0. One that nothing is said of is for
+  /// all.
+  [[nodiscard]] std::int32_t tier_of(PoolId pool) const {
+    const auto p = static_cast<std::size_t>(pool.value());
+    return p < tier_.size() ? tier_[p] : tiers_ - 1;
+  }
 
   /// False: instances are all alike.
   [[nodiscard]] bool several() const { return sizes_.size() > 1; }
@@ -57,6 +65,7 @@ class PoolRouter {
   }
 
   std::vector<Pool> stated_;
+  std::int32_t classes_;
   std::int32_t tiers_;
   std::vector<std::vector<Share>> shares_;  ///< by class
   struct Lack {

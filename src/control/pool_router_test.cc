@@ -21,7 +21,7 @@ std::vector<PoolId> fit(PoolRouter& router, std::int32_t request_class) {
 
 TEST(PoolRouter, OverflowOfATierGoesToStricterPoolsOnly) {
   PoolRouter router({}, 4, 2);
-  router.reroute(own_pools(), 4, 4);
+  router.reroute(own_pools(), 4);
   EXPECT_EQ(fit(router, 0), (std::vector{PoolId(0), PoolId(1), PoolId(2), PoolId(3)}));
   EXPECT_EQ(fit(router, 1), (std::vector{PoolId(1), PoolId(3)})) << "pool 2 is larger, and looser";
   EXPECT_EQ(router.next(ClassId(1)).pools.size(), 4U) << "for want of any other it goes there all the same";
@@ -31,7 +31,7 @@ TEST(PoolRouter, OverflowOfATierGoesToStricterPoolsOnly) {
 
 TEST(PoolRouter, WithoutTiersEveryLargerPoolWillDo) {
   PoolRouter router({}, 4);
-  router.reroute(own_pools(), 4, 4);
+  router.reroute(own_pools(), 4);
   EXPECT_EQ(fit(router, 1), (std::vector{PoolId(1), PoolId(2), PoolId(3)}));
 }
 

@@ -77,6 +77,13 @@ class RequestPort {
     (void)until;
     (void)now;
   }
+  /// From now on these are the objectives that this instance has to keep (InstanceLoop::held_to). Of one that joins,
+  /// FleetLoop::held_to says it.
+  virtual void held_to(InstanceId instance, const Slo& slo, Instant now) {
+    (void)instance;
+    (void)slo;
+    (void)now;
+  }
   /// For the clocks of both instances (InstanceLoop::handed_over).
   virtual void handed_over(const HandOver& what, Instant now) { (void)what, (void)now; }
   /// A request has ended at this instance; for its clock (InstanceLoop::finished). `late`: it missed an objective.

@@ -21,6 +21,13 @@ void Throttle::become(const InstanceSpec& spec, std::shared_ptr<policy::Frequenc
   view_.spec = &spec;
   policy_ = std::move(policy);
   hears_steps_ = policy_ && mode_ != Mode::Off && policy_->observes().has(event::Step{view_});
+  if (policy_ && held_to_) policy_->held_to(view_, *held_to_);
+  forget_hold();
+}
+
+void Throttle::held_to(const Slo& slo) {
+  held_to_ = slo;
+  if (policy_ && mode_ != Mode::Off) policy_->held_to(view_, slo);
   forget_hold();
 }
 

@@ -43,6 +43,9 @@ class Throttle {
   /// that decides.
   void become(const InstanceSpec& spec, std::shared_ptr<policy::FrequencyPolicy> policy);
 
+  /// See FrequencyPolicy::held_to; of what it becomes, too. The next step asks again.
+  void held_to(const Slo& slo);
+
   /// An emergency: the highest clock until then where a policy's decisions are acted upon, whatever it says.
   void boost(Instant until, Instant now);
 
@@ -59,6 +62,8 @@ class Throttle {
 
   /// Did the last step() ask the policy? Such a step is worth measuring: a predictor matters where it is asked.
   [[nodiscard]] bool asked() const { return asked_now_; }
+  /// What held_to() said; none: what the spec does.
+  [[nodiscard]] const std::optional<Slo>& objectives() const { return held_to_; }
   /// What the last decision was based on has changed: the next step asks again.
   void forget_hold() { hold_ = Hold{}; }
   [[nodiscard]] std::int64_t disbelieved() const { return policy_ ? policy_->disbelieved() : 0; }
@@ -79,7 +84,8 @@ class Throttle {
   journal::Sink* sink_;  ///< outlives this
   Span overrun_slack_;
   std::optional<ClockRange> range_;
-  Instant boosted_;  ///< until then
+  std::optional<Slo> held_to_;  ///< none: what the spec says
+  Instant boosted_;             ///< until then
   std::int64_t overruns_ = 0;
   bool asked_now_ = false;
   MegaHertz last_decided_{-1};

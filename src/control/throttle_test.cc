@@ -336,6 +336,32 @@ TEST_F(ThrottleTest, ReportsSayHowManyTokensAStepGives) {
   EXPECT_NEAR(throttle.view().tokens_per_step, 2.0, 1e-3) << "nothing said, nothing learnt";
 }
 
+TEST_F(ThrottleTest, OtherObjectivesVoidTheHoldAndOutliveAPolicy) {
+  class Hearing final : public policy::FrequencyPolicy {
+   public:
+    ClockDecision choose(const InstanceView&, Instant) override { return {MegaHertz{1005}, "", Hold::forever()}; }
+    void held_to(const InstanceView&, const Slo& slo) override { tbt = slo.tbt; }
+    std::optional<Span> tbt;
+  };
+  Slo slo;
+  slo.tbt = Span::ms(200);
+  const auto first = std::make_shared<Hearing>();
+  Throttle throttle(InstanceView{}, first, Mode::Shadow, clocks, journal);
+  throttle.step(decoding(4, 900), Instant{0});
+  throttle.step(decoding(4, 904), Instant{1});
+  EXPECT_FALSE(throttle.asked());
+  throttle.held_to(slo);
+  EXPECT_EQ(first->tbt, Span::ms(200));
+  throttle.step(decoding(4, 908), Instant{2});
+  EXPECT_TRUE(throttle.asked());
+  const auto second = std::make_shared<Hearing>();
+  throttle.become(kUnknownInstance, second);
+  EXPECT_EQ(second->tbt, Span::ms(200));
+  Throttle off(InstanceView{}, second, Mode::Off, clocks, journal);
+  off.held_to({});
+  EXPECT_EQ(second->tbt, Span::ms(200)) << "nobody asks it";
+}
+
 TEST_F(ThrottleTest, ChangedBeliefsVoidTheHold) {
   auto throttle = make(Mode::Enforce);
   throttle.step(decoding(4, 900), Instant{0});

@@ -200,11 +200,7 @@ std::vector<Objectives> objectives_by_rank(const Service& service, const Slo& fl
   if (service.classes.tiers() == 1) return {all.of_strictest_tier()};
   std::vector<Objectives> made;
   for (std::int32_t rank = 0; rank < service.classes.tiers(); ++rank) {
-    std::vector<Tier> tiers;
-    for (std::size_t t = 0; t < all.tiers().size(); ++t) {
-      if (service.classes.tier_rank(TierId(static_cast<std::int32_t>(t))) <= rank) tiers.push_back(all.tiers()[t]);
-    }
-    made.push_back(Objectives(fleet, all.sizes(), all.by_size(), std::move(tiers)).of_strictest_tier());
+    made.push_back(all.up_to(service.classes, rank).of_strictest_tier());
   }
   return made;
 }

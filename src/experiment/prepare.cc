@@ -16,6 +16,7 @@
 #include "config/service.h"
 #include "config/sites.h"
 #include "experiment/load_profile.h"
+#include "experiment/lowest_clocks.h"
 #include "experiment/site_fleet.h"
 #include "systems/compose.h"
 
@@ -216,6 +217,11 @@ Result<void> set_scaling(PreparedRun& run, const config::LoadedScenario& loaded,
     const auto busiest = busiest_rates(loaded, recipe.recipe.classes, data_dir, hint->get(), run.loads.get());
     if (!busiest) return std::unexpected(busiest.error());
     for (const double rate : *busiest) inputs.past.push_back({rate});
+  }
+  if (run.setup.service.classes.tiers() > 1) {
+    auto lowest = lowest_clocks(loaded, recipe.recipe);
+    if (!lowest) return std::unexpected(lowest.error());
+    inputs.lowest_clocks = std::move(*lowest);
   }
   auto scaling = make_scaling(loaded, recipe, makers, std::move(inputs));
   if (!scaling) return std::unexpected(scaling.error());

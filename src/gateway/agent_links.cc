@@ -7,6 +7,7 @@
 
 #include "gateway/agent_answer.h"
 #include "journal/plan_reader.h"
+#include "journal/slo_json.h"
 #include "net/clock.h"
 
 namespace wattle::gateway {
@@ -191,10 +192,10 @@ void AgentLinks::flush_soon() {
   });
 }
 
-void AgentLinks::place(InstanceId instance, PoolId pool, const std::optional<ClockRange>& range) {
+void AgentLinks::place(InstanceId instance, const Placed& placed) {
   {
     const std::lock_guard lock(mutex_);
-    placed_[instance] = {pool, range, true};
+    placed_[instance] = {placed, true};
   }
   loop_.post([this] { flush_places(); });
 }
@@ -389,8 +390,10 @@ void AgentLinks::flush_places() {
         if (instance == engines_.end()) continue;
         const auto placed = placed_.find(instance->second);
         if (placed == placed_.end() || !std::exchange(placed->second.dirty, false)) continue;
-        nlohmann::ordered_json one{{"engine", engine}, {"pool", placed->second.pool.value()}};
-        if (const auto& range = placed->second.range) {
+        const Placed& said = placed->second.placed;
+        nlohmann::ordered_json one{{"engine", engine}, {"pool", said.pool.value()}};
+        if (said.objectives) one["objectives"] = nlohmann::ordered_json::parse(journal::slo_text(*said.objectives));
+        if (const auto& range = said.range) {
           one["least_mhz"] = range->least.value();
           one["most_mhz"] = range->most.value();
         }

@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "control/instance_work.h"
 #include "control/ports.h"
+#include "gateway/placed.h"
 #include "journal/record.h"
 #include "net/client.h"
 #include "net/loop.h"
@@ -69,9 +70,8 @@ class AgentLinks final : public control::ClockPort {
   InstanceId know(const std::string& engine, InstanceId instance);
   void forget(InstanceId instance);
   void command(InstanceId instance, MegaHertz clock, Instant now) override;
-  /// The pool that it serves in, and the clocks that a plan lets it have; none: any. Sent at once, and again and again
-  /// under a lease. From any thread.
-  void place(InstanceId instance, PoolId pool, const std::optional<ClockRange>& range);
+  /// Sent at once, and again and again under a lease. From any thread.
+  void place(InstanceId instance, const Placed& placed);
   /// What it has of requests, for an agent that decides its clock by reports of ended steps. Sent at once when work
   /// begins or ends there, but 2 ms after the last such message at the earliest: however fast requests come and go,
   /// messages do not. Else with the next message. Any thread.
@@ -121,12 +121,11 @@ class AgentLinks final : public control::ClockPort {
     bool dirty = true;
   };
   std::map<InstanceId, Wanted> wanted_;
-  struct Placed {
-    PoolId pool;
-    std::optional<ClockRange> range;
+  struct ToPlace {
+    Placed placed;
     bool dirty = true;
   };
-  std::map<InstanceId, Placed> placed_;
+  std::map<InstanceId, ToPlace> placed_;
   struct Work {
     control::InstanceWork now;
     bool dirty = true;

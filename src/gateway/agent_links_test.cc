@@ -21,6 +21,7 @@ struct Agent {
   std::atomic<int> clock{0};
   std::atomic<int> waits_us{0};  ///< of hand-overs, all
   std::atomic<int> finished{0}, late{0};
+  std::atomic<int> tbt_ms{0};  ///< of the objectives; -1: it was placed without any
   std::unique_ptr<net::HttpServer> server;
   Agent() {
     server = std::move(*net::HttpServer::listen(pool, {}, [this](const std::shared_ptr<net::Exchange>& e) {
@@ -35,6 +36,12 @@ struct Agent {
         }
         for (const auto& work : body["work"]) requests = work["requests"].get<int>();
         for (const auto& wanted : body["clocks"]) clock = wanted["clock_mhz"].get<int>();
+      }
+      if (e->path() == "/plan") {
+        const auto body = nlohmann::json::parse(e->body());
+        for (const auto& placed : body["engines"]) {
+          tbt_ms = placed.contains("objectives") ? placed["objectives"]["tbt_ms"].get<int>() : -1;
+        }
       }
       e->respond(200, "application/json", R"({"engines":[{"engine":"e"}]})");
     }));
@@ -89,6 +96,16 @@ TEST(AgentLinks, WhatBeginsIsSaidWithoutAPollAndTheRestWithOne) {
   await([&] { return linked.agent.requests == 3; });
   linked.links->command(InstanceId(0), MegaHertz(1005), Instant());
   await([&] { return linked.agent.clock == 1005; });
+}
+
+TEST(AgentLinks, ObjectivesOfAPoolAreSaidAndTakenBack) {
+  Linked linked(Span::s(3600));
+  Slo slo;
+  slo.tbt = Span::ms(200);
+  linked.links->place(InstanceId(0), {PoolId(1), {}, slo});
+  await([&] { return linked.agent.tbt_ms == 200; });
+  linked.links->place(InstanceId(0), {PoolId(1)});
+  await([&] { return linked.agent.tbt_ms == -1; });
 }
 
 TEST(AgentLinks, WorkOfALoopIsSaidWhenItsTurnIsOver) {

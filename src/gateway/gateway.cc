@@ -97,9 +97,7 @@ struct Gateway::Impl {
   WatchOptions watch_options(Span lost_after, bool hosts_clocks) {
     WatchOptions watch{{lost_after}, hosts_clocks ? agents.get() : nullptr, &ledger};
     if (agents && !hosts_clocks) {
-      watch.placed = [this](InstanceId id, PoolId serves_in, const std::optional<ClockRange>& range) {
-        agents->place(id, serves_in, range);
-      };
+      watch.placed = [this](InstanceId id, const Placed& placed) { agents->place(id, placed); };
     }
     if (agents) {
       watch.work = [this](InstanceId id, const control::InstanceWork& work) { agents->work(id, work); };

@@ -16,6 +16,7 @@
 #include "control/refit_thread.h"
 #include "gateway/agent_links.h"
 #include "gateway/live_ledger.h"
+#include "gateway/placed.h"
 #include "gateway/plan_api.h"
 #include "gateway/token_tally.h"
 #include "gateway/worker.h"
@@ -46,9 +47,8 @@ struct WatchOptions {
   control::InstanceLoopOptions telemetry;
   control::ClockPort* clocks = nullptr;  ///< of instances whose clock is decided here; null: none is
   LiveLedger* ledger = nullptr;          ///< null: energy is not booked
-  /// Which pool an instance serves in, and which clocks a plan lets it have, for the one that decides its clock
-  /// elsewhere; none: any. Null: nobody.
-  std::function<void(InstanceId, PoolId, const std::optional<ClockRange>&)> placed = {};
+  /// What holds of an instance's pool, for the one that decides its clock elsewhere. Null: nobody.
+  std::function<void(InstanceId, const Placed&)> placed = {};
   /// What an instance has of requests has changed, and its engine reports steps when they have ended: for the one that
   /// decides its clock elsewhere. Null: nobody.
   std::function<void(InstanceId, const control::InstanceWork&)> work = {};
@@ -227,6 +227,7 @@ class ControlStrand final : private control::RequestPort, private control::Insta
   bool preempt(const Request& request, control::Tag tag, InstanceId instance, bool answered, Instant now) override;
   void withdraw(const Request& request, control::Tag tag, InstanceId instance, Instant now) override;
   void boost(InstanceId instance, Instant until, Instant now) override;
+  void held_to(InstanceId instance, const Slo& slo, Instant now) override;
   void handed_over(const control::HandOver& what, Instant now) override;
   void finished(InstanceId instance, bool late) override;
   void command(InstanceId instance, MegaHertz clock, Instant now) override;

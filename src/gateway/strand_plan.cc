@@ -35,15 +35,24 @@ void ControlStrand::bound_all(const std::vector<ClockRange>& ranges, Instant now
   for (const InstanceView& view : requests_.instances()) bound(view, now);
 }
 
-/// Where its clock is decided: here, or beside its GPUs.
+/// Where its clock is decided: here, or beside its GPUs. All of it, for one that joins.
 void ControlStrand::bound(const InstanceView& view, Instant now) {
   const auto found = std::ranges::find(ranges_, view.spec->pool, &ClockRange::pool);
   const auto range = found == ranges_.end() ? std::nullopt : std::optional(*found);
+  const Slo* const slo = requests_.held_to(view.id);
   if (watch_options_.clocks != nullptr) {
     watch_.bound(index_.at(view.id), range, now);
+    if (slo != nullptr) watch_.held_to(index_.at(view.id), *slo, now);
   } else if (watch_options_.placed) {
-    watch_options_.placed(view.id, view.spec->pool, range);
+    watch_options_.placed(view.id, {view.spec->pool, range, slo != nullptr ? std::optional(*slo) : std::nullopt});
   }
+}
+
+void ControlStrand::held_to(InstanceId instance, const Slo& slo, Instant now) {
+  const auto i = index_.find(instance);
+  if (!i) return;  // it is joining: bound() follows
+  if (watch_options_.clocks != nullptr) return watch_.held_to(*i, slo, now);
+  bound(requests_.shown(instance), now);
 }
 
 }  // namespace wattle::gateway

@@ -8,20 +8,13 @@
 #include "journal/json_keys.h"
 #include "journal/names.h"
 #include "journal/run_directory.h"
+#include "journal/slo_keys.h"
 #include "journal/summary_json.h"
 
 namespace wattle::journal {
 namespace {
 
 constexpr std::int64_t kVersion = 1;
-
-template <typename V, typename S>
-void visit_slo(V& v, S& slo) {
-  v.objective("ttft_ms", slo.ttft);
-  v.objective("itl_ms", slo.itl);
-  v.objective("tbt_ms", slo.tbt);
-  v.objective("e2e_ms", slo.e2e);
-}
 
 template <typename V, typename F>
 void visit_facts(V& v, F& facts) {
@@ -38,13 +31,6 @@ Json sizes_json(const Classifier& sizes) {
     json["tiers"] = sizes.tier_names();
     json["tier_rank"] = sizes.tier_ranks();
   }
-  return json;
-}
-
-Json slo_json(const Slo& slo) {
-  Json json = Json::object();
-  JsonWriter writer(json);
-  visit_slo(writer, slo);
   return json;
 }
 

@@ -27,10 +27,12 @@ plan::LoadTable tiered_table(double share) {
 }
 
 /// The order for a peak of so many requests per second of class L's tiers.
-ClusterOrder order_for(const plan::LoadTable& table, double loose, double strict) {
+ClusterOrder order_for(const plan::LoadTable& table, double loose, double strict,
+                       const std::map<int, MegaHertz>& lowest_clocks = {}) {
   const PoolMap map(table, 0);
   ClusterOptions options;
   options.nodes = 40;
+  options.lowest_clocks = lowest_clocks;
   ClusterManager manager(table, map, options, Span());
   manager.history().begin_with({{0.0}, {0.0}, {0.0}, {0.0}, {loose}, {strict}});
   return *manager.order(Instant());
@@ -70,6 +72,21 @@ TEST(Tiers, ClusterSharesOnePoolWhereApartTakesMore) {
   EXPECT_EQ(order.forwarded[4], 1.0);
   EXPECT_NE(order.tiers.find("L/strict: one pool of 2 tiers"), std::string::npos) << order.tiers;
   EXPECT_NEAR(order.load_per_s[5], 0.04, 1e-9) << "of both";
+}
+
+TEST(Tiers, ComparedAtTheClocksThatInstancesAreGiven) {
+  const auto table = tiered_table(0.45);
+  const double node = node_carries(table, 4);
+  const auto apart_w = [&](const std::map<int, MegaHertz>& lowest) {
+    const std::string said = order_for(table, 1.5 * node, 0.1 * node, lowest).tiers;
+    const auto at = said.rfind(", apart ");
+    EXPECT_NE(at, std::string::npos) << said;
+    return at == std::string::npos ? 0.0 : std::stod(said.substr(at + 8));
+  };
+  const double any = apart_w({});
+  EXPECT_GT(apart_w({{2, MegaHertz(1980)}, {4, MegaHertz(1980)}, {8, MegaHertz(1980)}}), 1.05 * any);
+  EXPECT_EQ(apart_w({{2, MegaHertz(800)}, {16, MegaHertz(1980)}}), any)
+      << "nothing that it would have chosen is left out";
 }
 
 TEST(Tiers, RequestsGoToTheirTiersPoolAndNeverToALooserOneThatIsNotTheLast) {

@@ -39,8 +39,8 @@ struct InstanceSpec {
   MegaHertz sweet_clock{0};             ///< of least energy per token (model/clock_setting.h); 0: not known
   std::int64_t kv_capacity_tokens = 0;  ///< 0: not known
   std::int32_t kv_block_tokens = 16;    ///< KV tokens are taken in blocks of so many
-  Slo slo;                              ///< objectives of what it serves
-  Beliefs beliefs;                      ///< outlive the spec
+  Slo slo;          ///< objectives of all that it may serve; of the present: FrequencyPolicy::held_to
+  Beliefs beliefs;  ///< outlive the spec
   PoolId pool;
   NodeId node;
   SiteId site;

@@ -68,6 +68,15 @@ class Objectives {
     for (const Slo& one : table_) tighten(all, one);
     return all;
   }
+  /// What those are held to whose tier is no stricter than the one at this place among `classes`' tiers; all where
+  /// those do not tell tiers apart. An instance that serves a tier keeps these: looser ones may come to its pool.
+  [[nodiscard]] Objectives up_to(const Classifier& classes, std::int32_t rank) const {
+    std::vector<Tier> kept;
+    for (std::size_t t = 0; t < tiers_.size(); ++t) {
+      if (classes.tier_rank(TierId(static_cast<std::int32_t>(t))) <= rank) kept.push_back(tiers_[t]);
+    }
+    return {fleet_, sizes_, by_size_, std::move(kept)};
+  }
   /// What satisfies every request of its size, whatever its tier.
   [[nodiscard]] Objectives of_strictest_tier() const {
     std::vector<Slo> strictest(by_size_.size());

@@ -23,6 +23,7 @@ struct Slo {
   [[nodiscard]] std::optional<Span> gap() const { return itl ? itl : tbt; }
   /// What a request's mean gap is judged by: a request keeps to ITL where its mean gap does.
   [[nodiscard]] std::optional<Span> mean_gap() const { return itl && tbt ? std::min(itl, tbt) : itl ? itl : tbt; }
+  bool operator==(const Slo&) const = default;
 };
 
 /// A grade of service with objectives of its own (model/objectives.h). Without tiers everything is tier 0, the fleet's.

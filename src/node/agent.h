@@ -72,10 +72,11 @@ class Agent {
     MegaHertz clock;  ///< of its slowest GPU, now
     MegaHertz commanded;
     bool leased = false;
-    bool emulated = false;             ///< its GPUs are virtual: what they say is made up by an engine's model
-    std::optional<PoolId> pool;        ///< none: nobody has said
-    std::optional<ClockRange> bounds;  ///< of a plan, while their lease lasts
-    MegaHertz ceiling{0};              ///< of the watt budget; 0: none
+    bool emulated = false;               ///< its GPUs are virtual: what they say is made up by an engine's model
+    std::optional<PoolId> pool;          ///< none: nobody has said
+    std::optional<ClockRange> bounds;    ///< of a plan, while their lease lasts
+    MegaHertz ceiling{0};                ///< of the watt budget; 0: none
+    std::optional<Slo> objectives = {};  ///< of its pool at present, while their lease lasts; none: those of its spec
   };
   /// From any thread.
   [[nodiscard]] std::vector<EngineStatus> engines() const;
@@ -102,9 +103,10 @@ class Agent {
   struct Placed {
     std::string engine;  ///< endpoint
     PoolId pool;
-    std::optional<ClockRange> bounds;  ///< none: any clock
+    std::optional<ClockRange> bounds;    ///< none: any clock
+    std::optional<Slo> objectives = {};  ///< that it has to keep at present; none: those of its spec
   };
-  /// All or, with the first that cannot be had, none; bounds for as long as `lease`. From any thread.
+  /// All or, with the first that cannot be had, none; bounds and objectives for as long as `lease`. From any thread.
   [[nodiscard]] std::optional<LeaseRefusal> place(const std::vector<Placed>& engines, Span lease);
   struct Work {
     std::string engine;  ///< endpoint

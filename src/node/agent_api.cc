@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "journal/names.h"
+#include "journal/slo_json.h"
 #include "net/answers.h"
 #include "net/browser.h"
 #include "net/clock.h"
@@ -56,6 +57,7 @@ std::string engines_json(const Agent& agent, std::int64_t after, std::optional<s
       list.back()["least_mhz"] = e.bounds->least.value();
       list.back()["most_mhz"] = e.bounds->most.value();
     }
+    if (e.objectives) list.back()["objectives"] = nlohmann::ordered_json::parse(journal::slo_text(*e.objectives));
   }
   if (!agent.facts().empty()) body["facts"] = agent.facts();
   const auto batch = agent.decisions(after);
@@ -108,7 +110,7 @@ std::optional<Span> lease_of(const nlohmann::json& body, net::Exchange& exchange
   return std::nullopt;
 }
 
-/// Pools of engines, and the bounds of their clocks.
+/// Pools of engines, the bounds of their clocks, and the objectives that they have to keep.
 void take_plan(Agent& agent, net::Exchange& exchange) {
   const auto body = nlohmann::json::parse(exchange.body(), nullptr, false);
   if (!body.is_object()) return answer_problem(exchange, 400, "the body must be a JSON object");
@@ -129,10 +131,15 @@ void take_plan(Agent& agent, net::Exchange& exchange) {
           R"(each of engines must be {"engine": ENDPOINT, "pool": ID}, with "least_mhz" <= "most_mhz" where )"
           "its clocks are bounded");
     }
-    Agent::Placed placed{engine->get<std::string>(), PoolId(static_cast<std::int32_t>(*pool)), {}};
+    Agent::Placed placed{engine->get<std::string>(), PoolId(static_cast<std::int32_t>(*pool)), {}, {}};
     if (bounded) {
       placed.bounds = ClockRange{placed.pool, MegaHertz(static_cast<std::int32_t>(*least)),
                                  MegaHertz(static_cast<std::int32_t>(*most))};
+    }
+    if (const auto objectives = item.find("objectives"); objectives != item.end()) {
+      const auto slo = journal::parse_slo(objectives->dump());
+      if (!slo) return answer_problem(exchange, 400, slo.error().message());
+      placed.objectives = *slo;
     }
     wanted.push_back(std::move(placed));
   }

@@ -83,6 +83,7 @@ struct Agent::Impl {
     std::function<Result<AgentEngine::InPool>(PoolId)> in_pool = {};
     std::optional<PoolId> pool = {};
     std::optional<ClockRange> bounds = {};    ///< of a plan
+    std::optional<Slo> objectives = {};       ///< of its pool at present; none: its spec's
     MegaHertz ceiling = MegaHertz(0);         ///< of the watt budget; 0: none
     Instant placed_until = Instant::never();  ///< never: the gateway does not place it
     std::vector<std::size_t> gpus = {};       ///< by number
@@ -117,6 +118,13 @@ struct Agent::Impl {
     if (engine.bounds == bounds) return;
     engine.bounds = bounds;
     if (const auto i = core->find(engine.instance)) core->bound(*i, allowed(engine), now);
+  }
+  /// None: to what its spec says.
+  void hold_to(Engine& engine, const std::optional<Slo>& objectives, Instant now) {
+    if (engine.objectives == objectives) return;
+    engine.objectives = objectives;
+    const auto i = core->find(engine.instance);
+    if (i) core->held_to(*i, objectives ? *objectives : core->view(*i).spec->slo, now);
   }
   /// By its plan and the watt budget.
   [[nodiscard]] static std::optional<ClockRange> allowed(const Engine& engine) {
@@ -163,6 +171,7 @@ struct Agent::Impl {
     for (Engine& engine : engines) {
       if (now < engine.placed_until) continue;
       bound(engine, std::nullopt, now);
+      hold_to(engine, std::nullopt, now);
       place(engine, Instant::never(), now);
     }
   }

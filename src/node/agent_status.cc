@@ -25,8 +25,19 @@ std::vector<Agent::EngineStatus> Agent::engines() const {
       const auto& e = s.engines[i];
       MegaHertz commanded = e.leased ? s.leases->commanded(e.instance) : s.core->view(i).clock_commanded;
       if (e.ceiling != MegaHertz(0)) commanded = std::min(commanded, e.ceiling);
-      all.push_back(
-          {e.instance, e.endpoint, {}, {}, {}, {}, commanded, e.leased, s.emulated, e.pool, e.bounds, e.ceiling});
+      all.push_back({e.instance,
+                     e.endpoint,
+                     {},
+                     {},
+                     {},
+                     {},
+                     commanded,
+                     e.leased,
+                     s.emulated,
+                     e.pool,
+                     e.bounds,
+                     e.ceiling,
+                     e.objectives});
     }
   }
   const std::lock_guard guard(s.meter_mutex);
@@ -78,6 +89,7 @@ std::optional<Agent::LeaseRefusal> Agent::place(const std::vector<Placed>& place
   for (std::size_t i = 0; i < ours.size(); ++i) {
     s.move_to(*ours[i], placed[i].pool, now);
     s.bound(*ours[i], placed[i].bounds, now);
+    s.hold_to(*ours[i], placed[i].objectives, now);
     s.place(*ours[i], now + lease, now);
   }
   return std::nullopt;

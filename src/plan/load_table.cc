@@ -138,15 +138,19 @@ std::string to_text(const LoadTable& table) {
 Result<LoadTable> parse_load_table(std::string_view text, const std::string& file) {
   if (auto ok = check_head(text, file); !ok) return std::unexpected(ok.error());
   LoadTable table;
+  bool tiers_said = false;
   std::string rows = "\n\n";  // the head's lines, so that line numbers are the file's
   while (text.starts_with("# ")) {
     const std::string_view line = take_line(text).substr(2);
     rows += '\n';
-    if (line.starts_with("llm: ")) {
+    // In the order of to_text(): what comes later is provenance, whatever it says.
+    const bool head = table.provenance.empty();
+    if (head && table.llm.empty() && line.starts_with("llm: ")) {
       table.llm = line.substr(5);
-    } else if (line.starts_with("gpu: ")) {
+    } else if (head && table.gpu.empty() && line.starts_with("gpu: ")) {
       table.gpu = line.substr(5);
-    } else if (line.starts_with("tiers: ")) {
+    } else if (head && !tiers_said && line.starts_with("tiers: ")) {
+      tiers_said = true;
       const std::string_view count = line.substr(7);
       if (std::from_chars(count.begin(), count.end(), table.tiers).ptr != count.end())
         return bad_input(file, "tiers must be a whole number");

@@ -52,6 +52,15 @@ TEST(LoadTable, ComesBackAsItWas) {
   EXPECT_EQ(*again, table);
 }
 
+TEST(LoadTable, WhatItsMakerSaysIsNotTakenForItsHead) {
+  LoadTable table = formula_table();
+  table.tiers = 2;
+  table.provenance = {"made by: a formula", "llm: another", "gpu: another", "tiers: 7"};
+  const auto again = parse_load_table(to_text(table), "x.profile");
+  ASSERT_TRUE(again.has_value()) << again.error().message();
+  EXPECT_EQ(*again, table);
+}
+
 TEST(LoadTable, TablesOfOtherTpDegreesMakeOne) {
   const LoadTable whole = formula_table();
   const auto part = [&](auto keep) {

@@ -15,10 +15,44 @@ constexpr std::int32_t kGpusPerNode = 4;
 /// GPUs of the shapes.
 constexpr std::int32_t kGpus[] = {1, 2, 4};
 
+/// Two tiers, each a class of its own; every third schedule has them.
+bool has_tiers(std::uint64_t seed) { return seed % 3 == 1; }
+constexpr Span kLoose = Span::ms(200);
+constexpr Span kStrict = Span::ms(20);
+
+Service two_tiers(const Slo& fleet) {
+  Service service;
+  Tier loose{"loose", {}, 1.0};
+  loose.slo.itl = kLoose;
+  service.objectives = Objectives(fleet, {}, {}, {{"strict", {}, 1.0}, loose});
+  service.classes = Classifier().by_tier({"loose", "strict"}, {1, 0});
+  service.tenants = {{"a", TierId(0), SiteId(), 0, 1.0}, {"b", TierId(1), SiteId(), 0, 2.0}};
+  return service;
+}
+
+/// Other clocks for other objectives; counts in how many ways it was held to them.
+class ByTier final : public policy::FrequencyPolicy {
+ public:
+  explicit ByTier(std::map<Span, int>& held_to) : held_to_(held_to) {}
+  ClockDecision choose(const InstanceView& view, Instant now) override {
+    return (loose_ ? few_ : many_).choose(view, now);
+  }
+  void held_to(const InstanceView&, const Slo& slo) override {
+    loose_ = slo.itl == kLoose;
+    ++held_to_[slo.itl.value_or(Span::max())];
+  }
+
+ private:
+  std::map<Span, int>& held_to_;
+  bool loose_ = false;
+  ThresholdPolicy few_{12, 9'000, false};
+  ThresholdPolicy many_{4, 3'000, false};
+};
+
 /// Plans at random, steps and all: sound and unsound ones.
 class RandomPlanner final : public policy::ScalingPolicy {
  public:
-  explicit RandomPlanner(std::uint64_t seed) : random_(seed, "plans") {}
+  explicit RandomPlanner(std::uint64_t seed) : tiers_(has_tiers(seed)), random_(seed, "plans"), split_(seed, "split") {}
   Plan plan(const policy::ScalingView& view) override {
     if (random_.below(2) == 0 && !last_.instances.empty()) {
       last_.steps.clear();
@@ -31,6 +65,7 @@ class RandomPlanner final : public policy::ScalingPolicy {
       if (random_.below(3) == 0) plan.instances.push_back({2, 1, {}, PoolId(pool)});
     }
     if (random_.below(2) == 0) plan.weights = {{ClassId(0), PoolId(0), 0.5}, {ClassId(0), PoolId(1), 0.5}};
+    if (tiers_) plan.weights = weights_of_tiers();
     if (random_.below(2) == 0) plan.clocks = {{PoolId(0), MegaHertz(900), MegaHertz(1200)}};
     for (const FleetMember& m : view.members) {
       if (m.phase == Phase::Serving && !m.changing && random_.below(2) == 0) plan.steps.push_back(step_from(m));
@@ -52,7 +87,29 @@ class RandomPlanner final : public policy::ScalingPolicy {
     if (step.kind == StepKind::Move) step.node = NodeId(static_cast<std::int32_t>(random_.below(kNodes)));
     return step;
   }
+  /// Pools of their own, either of them for both, one that both come to in part, a share of one that is shed, or pools
+  /// for all.
+  std::vector<PoolWeight> weights_of_tiers() {
+    const ClassId loose(0), strict(1);
+    switch (split_.below(5)) {
+      case 0:
+        return {{loose, PoolId(0), 1.0}, {strict, PoolId(1), 1.0}};
+      case 1: {
+        const PoolId both(static_cast<std::int32_t>(split_.below(2)));
+        return {{loose, both, 1.0}, {strict, both, 1.0}};
+      }
+      case 2:
+        return {{loose, PoolId(0), 0.5}, {loose, PoolId(1), 0.5}, {strict, PoolId(1), 1.0}};
+      case 3:
+        return {{loose, PoolId(1), 0.7}, {strict, PoolId(0), 1.0}};
+      default:
+        return {};
+    }
+  }
+
+  bool tiers_;
   RandomStream random_;
+  RandomStream split_;
   Plan last_;
 };
 
@@ -71,25 +128,30 @@ class Watch final : public journal::Sink {
  public:
   void outcome(const Outcome& o) override {
     EXPECT_TRUE(left.insert(o.request.id.value()).second) << "left twice";
+    ++by_tier[o.request.tier][o.fate];
     failed += o.fate == Fate::Failed ? 1 : 0;
   }
   void decision(const journal::DecisionRecord& d) override {
     if (d.kind == journal::DecisionKind::Step) ++steps[d.reason];
+    if (d.kind == journal::DecisionKind::Pool) ++pools[d.reason];
   }
   std::set<std::int64_t> left;
   std::int64_t failed = 0;
   std::map<std::string, int> steps;
+  std::map<std::string, int> pools;  ///< why requests went to theirs
+  std::map<TierId, std::map<Fate, std::int64_t>> by_tier;
 };
 
 struct Ran {
   SimulationResult result;
   Watch watch;
+  std::map<Span, int> held_to;
 };
 
-/// Instances of each size in kGpus, with clocks by thresholds or none decided.
-void add_shapes(ScalingSetup& scaling, const Truth& truth, bool clocks) {
+/// Instances of each size in kGpus, with clocks by thresholds, or by tier where `held_to` counts them, or none decided.
+void add_shapes(ScalingSetup& scaling, const Truth& truth, bool clocks, std::map<Span, int>* held_to = nullptr) {
   for (std::size_t s = 0; s < std::size(kGpus); ++s) {
-    const auto make = [&truth, s, clocks](InstanceId id) {
+    const auto make = [&truth, s, clocks, held_to](InstanceId id) {
       InstanceSetup instance;
       instance.id = id;
       InstanceSpec spec;
@@ -98,9 +160,24 @@ void add_shapes(ScalingSetup& scaling, const Truth& truth, bool clocks) {
       instance.model = truth.models[s].get();
       instance.initial_clock = MegaHertz(1410);
       if (clocks) instance.frequency.policy = std::make_unique<ThresholdPolicy>(4, 3'000, false);
+      if (held_to != nullptr) instance.frequency.policy = std::make_unique<ByTier>(*held_to);
       return instance;
     };
     scaling.shapes.push_back({kGpus[s], 1.0, make});
+  }
+}
+
+/// Each tier's requests leave once, by the fates that the summary counts.
+void check_tiers(Ran& ran, std::size_t requests) {
+  const auto& rows = ran.result.summary.service_by_tier;
+  ASSERT_EQ(rows.size(), 2U);
+  EXPECT_EQ(static_cast<std::size_t>(rows[0].left + rows[1].left), requests);
+  for (std::size_t t = 0; t < rows.size(); ++t) {
+    auto& fates = ran.watch.by_tier[TierId(static_cast<std::int32_t>(t))];
+    EXPECT_EQ(rows[t].left, rows[t].finished + rows[t].rejected + rows[t].failed + rows[t].cancelled) << rows[t].name;
+    EXPECT_EQ(rows[t].finished, fates[Fate::Finished]) << rows[t].name;
+    EXPECT_EQ(rows[t].rejected, fates[Fate::Rejected]) << rows[t].name;
+    EXPECT_EQ(rows[t].failed, fates[Fate::Failed]) << rows[t].name;
   }
 }
 
@@ -119,8 +196,11 @@ Ran run(std::uint64_t seed, const Truth& truth, bool fast_forward = true) {
   setup.source = &source;
   setup.fast_forward = fast_forward;
   setup.check_invariants = true;
+  Ran ran;
+  setup.slo.itl = kStrict;
+  if (has_tiers(seed)) setup.service = two_tiers(setup.slo);
   auto& scaling = setup.scaling;
-  add_shapes(scaling, truth, true);
+  add_shapes(scaling, truth, true, has_tiers(seed) ? &ran.held_to : nullptr);
   for (const std::size_t shape : {2U, 1U, 1U}) {
     setup.instances.push_back(
         scaling.shapes[shape].make(InstanceId(static_cast<std::int32_t>(setup.instances.size()))));
@@ -150,12 +230,12 @@ Ran run(std::uint64_t seed, const Truth& truth, bool fast_forward = true) {
     }
     setup.faults.push_back(fault);
   }
-  Ran ran;
   setup.sink = &ran.watch;
   ran.result = simulate(std::move(setup));
   EXPECT_EQ(ran.watch.left.size(), rows.size()) << "every request leaves once";
   const auto& summary = ran.result.summary;
   EXPECT_LE(summary.mean_gpus, kNodes * kGpusPerNode) << "no GPU's time is booked twice";
+  if (has_tiers(seed)) check_tiers(ran, rows.size());
   return ran;
 }
 
@@ -166,10 +246,20 @@ TEST(FleetFaults, NobodyIsLostOrServedTwiceOverAThousandSchedules) {
   const Truth truth;
   std::map<std::string, int> steps;
   std::int64_t failed = 0;
+  std::map<std::string, int> pools;
+  std::map<Span, int> held_to;
+  std::map<TierId, std::map<Fate, std::int64_t>> by_tier;
   for (std::uint64_t seed = 0; seed < 1'000 && !HasFailure(); ++seed) {
     SCOPED_TRACE(seed);
     const Ran ran = run(seed, truth);
     failed += ran.watch.failed;
+    if (has_tiers(seed)) {
+      for (const auto& [reason, n] : ran.watch.pools) pools[reason] += n;
+      for (const auto& [itl, n] : ran.held_to) held_to[itl] += n;
+      for (const auto& [tier, fates] : ran.watch.by_tier) {
+        for (const auto& [fate, n] : fates) by_tier[tier][fate] += n;
+      }
+    }
     for (const auto& [reason, n] : ran.watch.steps) steps[reason] += n;
   }
   // All ways a step can go are among them.
@@ -177,6 +267,16 @@ TEST(FleetFaults, NobodyIsLostOrServedTwiceOverAThousandSchedules) {
     EXPECT_GT(steps[reason], 0) << reason;
   }
   EXPECT_GT(failed, 0) << "some died with their instances";
+  // So are all ways of tiers.
+  for (const char* reason : {"its class's share", "overflow", "no pool of its own or larger"}) {
+    EXPECT_GT(pools[reason], 0) << reason;
+  }
+  for (const Span itl : {kLoose, kStrict}) EXPECT_GT(held_to[itl], 100) << itl.millis();
+  for (const TierId tier : {TierId(0), TierId(1)}) {
+    EXPECT_GT(by_tier[tier][Fate::Finished], 1'000) << tier.value();
+    EXPECT_GT(by_tier[tier][Fate::Failed], 0) << tier.value();
+  }
+  EXPECT_GT(by_tier[TierId(1)][Fate::Rejected], 0) << "the share that is shed";
 }
 
 /// Splits its instance of four GPUs into two of two at the first epoch.

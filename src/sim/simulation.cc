@@ -80,6 +80,7 @@ void Simulation::set_up(std::size_t i, Instant now) {
   loop_.add({view_of(instance), instance.spec, std::move(instance.frequency.policy), instance.frequency.mode,
              instance.overrun_slack, instance.learner,
              step_starts_reported() ? StepMoment::Starts : StepMoment::Ended});
+  if (const Slo* slo = requests_.held_to(instance.id)) loop_.held_to(i, *slo, now);
 }
 
 /// Of a request that a fleet dead for good has left behind.
@@ -410,6 +411,15 @@ void Simulation::sample(Instant now) {
 
 // ---------------------------------------------------------------------------------------------- checking
 
+/// Who keeps these keeps to what was promised.
+static bool keep(const Slo& these, const Slo& promised) {
+  const auto none_is_looser = [&](std::optional<Span> Slo::*objective) {
+    return !(promised.*objective) || (these.*objective && *(these.*objective) <= *(promised.*objective));
+  };
+  return none_is_looser(&Slo::ttft) && none_is_looser(&Slo::itl) && none_is_looser(&Slo::tbt) &&
+         none_is_looser(&Slo::e2e);
+}
+
 void Simulation::check(Instant now) const {
   std::int64_t held_by_engines = 0;
   for (std::size_t i = 0; i < engines_.size(); ++i) {
@@ -445,6 +455,10 @@ void Simulation::check(Instant now) const {
     if (!flight.alive) continue;
     WATTLE_CHECK(flight.served.first_token == Instant::never() || flight.served.first_token <= now,
                  "INV-8: no token before its prefill has ended");
+    const auto at = index_.find(flight.decode == kNoInstance ? flight.prefill : flight.decode);
+    WATTLE_CHECK(
+        !at || !loop_.objectives(*at) || keep(*loop_.objectives(*at), requests_.objectives().of(flight.request)),
+        "INV-12: an instance is held to no looser objectives than a request in it");
   }
 }
 

@@ -152,6 +152,7 @@ Result<std::shared_ptr<managers::Hierarchy>> make_planner(const PlannerOptions& 
                   .margin = o.margin,
                   .unused_gpu = o.unused_gpu.value_or(making.scaling.cluster.unused_gpu),
                   .within_limits = o.within_limits,
+                  .lowest_clocks = making.scaling.lowest_clocks,
                   .load = {}};
   set_nodes(made.cluster, o.nodes, making.scaling);
   made.cluster.load.season = o.season;
@@ -179,7 +180,7 @@ std::vector<config::Option<InstanceManagerOptions>> clock_options() {
       option("memory_s", &I::memory, "s", {0.1, 3600}, "The load is the mean over about so long; paper: the epoch's"),
       option("margin", &I::margin, "", kShare, "Share of what a clock carries that is kept free; paper: 0"),
       option("queue", &I::queue, "Highest clock while requests wait that no step takes in"),
-      option("pools", &I::pools, "pools", {0, 256}, "As in [scaling]"),
+      option("pools", &I::pools, "pools", {0, 256}, "As in [scaling]; 0: what that says"),
   };
 }
 
@@ -198,8 +199,19 @@ void register_dynamollm(Registry& to) {
       .needs({.load_profile = true})
       .makes([](const InstanceManagerOptions& o,
                 const Making& making) -> Result<std::shared_ptr<policy::FrequencyPolicy>> {
-        if (const auto fits = check_pools(o.pools, making); !fits) return std::unexpected(fits.error());
-        return std::make_shared<managers::InstanceManager>(o, making.loads, *making.spec);
+        InstanceManagerOptions own = o;
+        const PolicyChoice& planner = making.recipe.scaling;
+        if (planner.policy == kName) {
+          const std::int32_t planned = options_of<PlannerOptions>(planner).pools;
+          if (own.pools == 0) own.pools = planned;
+          if (own.pools != planned) {
+            return making.refuse("pools", fmt::format("is {}, and scaling.pools is {}: both managers share classes out "
+                                                      "over the same pools",
+                                                      own.pools, planned));
+          }
+        }
+        if (const auto fits = check_pools(own.pools, making); !fits) return std::unexpected(fits.error());
+        return std::make_shared<managers::InstanceManager>(own, making.loads, *making.spec);
       });
 }
 

@@ -48,7 +48,8 @@ std::vector<std::string> Registry::names(SlotKind slot) const {
 std::unexpected<Error> Making::refuse(std::string_view key, const std::string& problem) const {
   const std::string path = fmt::format("{}.{}", section, key);
   if (recipe.origins == nullptr) return bad_input(path, problem);
-  return bad_input(fmt::format("{}: {}", place_of(*recipe.origins, section, key), path), problem);
+  const std::string place = place_of(*recipe.origins, section, key);  // of --set it names the key
+  return bad_input(place.starts_with("--set ") ? place : fmt::format("{}: {}", place, path), problem);
 }
 
 const PolicyEntry& entry_of(SlotKind slot, const PolicyChoice& choice) {

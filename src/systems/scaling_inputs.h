@@ -1,5 +1,6 @@
 #pragma once
 // What a scaling policy plans by, besides its own options.
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -17,6 +18,8 @@ struct ScalingInputs {
   std::vector<std::vector<double>> past = {};
   std::shared_ptr<const SiteFleet> sites = nullptr;  ///< where needs_sites
   config::Cluster cluster = {};
+  /// The lowest clock that instances at work are given, by TP degree; empty: any.
+  std::map<int, MegaHertz> lowest_clocks = {};
 };
 
 }  // namespace wattle::systems

@@ -56,13 +56,14 @@ def metric(url: str, name: str, label: str = "") -> float:
     raise AssertionError(f"{url} has no metric {name}")
 
 
-def eventually(what: str, holds) -> None:
-    end = time.monotonic() + PATIENCE_S
+def eventually(what: str, holds, within_s: float = PATIENCE_S, seen=None, every_s: float = 0.02) -> None:
+    """`seen`: asked for what there is instead, if it never holds."""
+    end = time.monotonic() + within_s
     while time.monotonic() < end:
         if holds():
             return
-        time.sleep(0.02)
-    raise AssertionError(f"never: {what}")
+        time.sleep(every_s)
+    raise AssertionError(f"never: {what}" + (f"; {seen()}" if seen else ""))
 
 
 @contextlib.contextmanager

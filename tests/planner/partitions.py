@@ -5,11 +5,9 @@ import argparse
 import csv
 import json
 import os
-import threading
-import time
 
-from planner import Clients
-from processes import PATIENCE_S, Processes, get, scratch
+from planner import Clients, sending
+from processes import PATIENCE_S, Processes, eventually, get, scratch
 from sites import MODEL, RECIPE, SCENARIO, start_two_sites
 
 MIDDLE = 2  # of classes by two borders of prompts and one of answers: prompts of 100 to 399 tokens, short answers
@@ -47,13 +45,10 @@ def main() -> None:
             planner, at = node.start("planner", scenario, "--recipe", recipe, "--gateway", gateway["admin"], *slots, "--logs", folder)
             clients = Clients(gateway["url"], MODEL)
             prompts = [20, 200]
-            over = threading.Event()
 
             def load() -> None:
-                while not over.is_set():
-                    for tokens in prompts:
-                        clients.send(10, tokens)
-                    time.sleep(0.2)
+                for tokens in prompts:
+                    clients.send(10, tokens)
 
             def seen() -> tuple[set, set]:
                 """Pools that serve, and those of the middle class."""
@@ -64,22 +59,14 @@ def main() -> None:
                         {w["pool"] for w in weights if w["class"] == MIDDLE and w["weight"] > 0})
 
             def settles_at(pool: int) -> None:
-                end = time.monotonic() + 2 * PATIENCE_S
-                while seen() != ({pool}, {pool}):
-                    assert time.monotonic() < end, f"never: pool {pool} alone serves; {seen()}"
-                    time.sleep(0.1)
+                eventually(f"pool {pool} alone serves", lambda: seen() == ({pool}, {pool}), 2 * PATIENCE_S, seen, 0.1)
 
-            sender = threading.Thread(target=load)
-            sender.start()
-            try:
+            with sending(load, lambda: 5):
                 settles_at(SHORT_POOL)
                 prompts[:] = [200, 500]
                 settles_at(LONG_POOL)
                 prompts[:] = [20, 200]
                 settles_at(SHORT_POOL)
-            finally:
-                over.set()
-                sender.join()
             assert clients.count(200) == clients.sent > 0, [s for s in clients.answers if s != 200]
             print(f"{clients.sent} requests, all answered")
             node.stop(planner)

@@ -63,6 +63,9 @@ def check_bad_messages(gateway: str, agent: str, engine: str) -> None:
                          (400, {**lease, "engines": [{**bounded, "least_mhz": 400}]}),
                          (400, {**lease, "engines": [{**bounded, "most_mhz": "400"}]}),
                          (400, {"lease_ms": 10**9, "engines": [bounded]}),
+                         (400, {**lease, "engines": [{**bounded, "objectives": {"tbt_ms": -1}}]}),
+                         (400, {**lease, "engines": [{**bounded, "objectives": {"tbt": 40}}]}),
+                         (400, {**lease, "engines": [{**bounded, "objectives": 40}]}),
                          (404, {**lease, "engines": [bounded, {**bounded, "engine": "tcp://nobody:1"}]})):
         answered, answer = post(agent + "/plan", body)
         assert answered == status and answer["error"]["message"], (body, answered, answer)

@@ -2,6 +2,7 @@
 it ends; engines killed while they load, warm up, serve or drain are replaced; every request is answered once, by
 somebody; an engine that loads draws power, and it is booked."""
 import argparse
+import contextlib
 import csv
 import json
 import os
@@ -24,6 +25,25 @@ def free_endpoint(folder: str) -> str:
     return f"ipc://{folder}/fpm-{uuid.uuid4().hex[:8]}"
 
 
+@contextlib.contextmanager
+def sending(send, per_s):
+    """Calls `send` so often a second, as per_s() says each time, until the block ends."""
+    over = threading.Event()
+
+    def load() -> None:
+        while not over.is_set():
+            send()
+            over.wait(1 / per_s())
+
+    sender = threading.Thread(target=load)
+    sender.start()
+    try:
+        yield
+    finally:
+        over.set()
+        sender.join()
+
+
 class Clients:
     """Requests at a rate until stopped; what became of each."""
 
@@ -35,10 +55,10 @@ class Clients:
         self.answers: list[int] = []
         self.threads: list[threading.Thread] = []
 
-    def one(self, tokens: int, prompt_tokens: int) -> None:
+    def one(self, tokens: int, prompt_tokens: int, fields: dict[str, str]) -> None:
         body = json.dumps({"model": self.model, "prompt": [7] * prompt_tokens, "max_tokens": tokens,
                            "ignore_eos": True}).encode()
-        request = urllib.request.Request(self.url + "/v1/completions", body, {"Content-Type": "application/json"})
+        request = urllib.request.Request(self.url + "/v1/completions", body, {"Content-Type": "application/json", **fields})
         try:
             with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
                 reported = json.loads(answer.read())
@@ -48,18 +68,22 @@ class Clients:
         with self.lock:
             self.answers.append(status)
 
-    def send(self, tokens: int = 20, prompt_tokens: int = 2) -> None:
+    def send(self, tokens: int = 20, prompt_tokens: int = 2, **fields: str) -> None:
+        """`fields`: of the header, with _ for -."""
         self.sent += 1
-        self.threads.append(threading.Thread(target=self.one, args=(tokens, prompt_tokens)))
+        named = {name.replace("_", "-"): value for name, value in fields.items()}
+        self.threads.append(threading.Thread(target=self.one, args=(tokens, prompt_tokens, named)))
         self.threads[-1].start()
 
     def until(self, what: str, holds, rate: float, tokens: int = 20) -> None:
         """Requests for so many tokens, at this many a second, until `holds`."""
-        end = time.monotonic() + PATIENCE_S
-        while not holds():
-            assert time.monotonic() < end, f"never: {what}"
+        def still_sends() -> bool:
+            if holds():
+                return True
             self.send(tokens)
-            time.sleep(1 / rate)
+            return False
+
+        eventually(what, still_sends, every_s=1 / rate)
 
     def count(self, status: int) -> int:
         for thread in self.threads:

@@ -3,14 +3,11 @@ its site. As electricity becomes cleaner at the other site the pools move there 
 the ledger says what each site has used at its own intensity; a tenant's data stay where they may be; a round trip counts
 in the time to the first token; no request fails."""
 import argparse
-import contextlib
 import csv
 import json
 import os
-import threading
-import time
 
-from planner import Clients, free_endpoint
+from planner import Clients, free_endpoint, sending
 from processes import PATIENCE_S, Processes, eventually, get, post, scratch
 
 MODEL = "llama-3.1-8b"
@@ -87,24 +84,13 @@ def start_two_sites(node: Processes, folder: str, nvml: str, scenario: str, reci
     return gateway, [word for g in range(4) for word in ("--slot", f"{g // 2}={g}@{fpm[g]},node={g // 2}")]
 
 
-@contextlib.contextmanager
 def both_classes(clients: Clients):
     """Ten requests a second, short ones and long ones in turn, until the block ends."""
-    over = threading.Event()
+    def both() -> None:
+        clients.send(10, SHORT)
+        clients.send(10, LONG)
 
-    def load() -> None:
-        while not over.is_set():
-            clients.send(10, SHORT)
-            clients.send(10, LONG)
-            time.sleep(0.2)
-
-    sender = threading.Thread(target=load)
-    sender.start()
-    try:
-        yield
-    finally:
-        over.set()
-        sender.join()
+    return sending(both, lambda: 5)
 
 
 class Tenants(Clients):
@@ -158,10 +144,7 @@ residency = "south"
                 workers = json.loads(get(admin + "/workers"))["workers"]
                 assert {w["site"] for w in workers} == {"north"}, workers
                 south_before = used().get("south", {}).get("energy_j") or 0
-                end = time.monotonic() + FLIP_S + PATIENCE_S
-                while fleet() != [(1, 0), (1, 1)]:
-                    assert time.monotonic() < end, f"never: both pools have moved south; {fleet()}"
-                    time.sleep(0.2)
+                eventually("both pools have moved south", lambda: fleet() == [(1, 0), (1, 1)], FLIP_S + PATIENCE_S, fleet, 0.2)
                 assert clients.as_tenant("of the south") == 200
                 assert clients.as_tenant("of nowhere") == 200
                 eventually("the south is booked", lambda: (used()["south"]["energy_j"] or 0) > south_before)

@@ -24,23 +24,34 @@ constexpr double kStages = 4.0;
 }  // namespace
 
 EcoFreq::EcoFreq(const EcoFreqOptions& options, const InstanceSpec& spec)
-    : rule_(make_clock_rule(options.clocks, spec, options.margin, options.raises_in_vain)),
-      idle_clock_(options.park_idle ? options.idle_clock.on(spec) : rule_.clocks.front()),
-      dwell_(options.dwell),
-      window_(options.window),
+    : options_(options),
       step_yield_(spec.role == Role::Decode ? options.step_yield : 0.0),
-      itl_lost_(spec.slo.gap() ? Span::from_seconds(spec.slo.gap()->seconds() * kClearly) : Span::max()),
-      late_handovers_(spec.slo.ttft && spec.role != Role::Colocated ? options.late_handovers : 0.0),
       prefills_(spec.role == Role::Prefill),
-      later_chunks_(options.later_chunks),
-      late_tokens_(options.late_tokens),
-      late_requests_(options.late_requests),
       handovers_(kHandOvers) {
+  keep(spec);
+  idle_clock_ = options.park_idle ? options.idle_clock.on(spec) : rule_.clocks.front();
+}
+
+void EcoFreq::keep(const InstanceSpec& spec) {
+  rule_ = make_clock_rule(options_.clocks, spec, options_.margin, options_.raises_in_vain);
+  itl_lost_ = spec.slo.gap() ? Span::from_seconds(spec.slo.gap()->seconds() * kClearly) : Span::max();
+  late_handovers_ = spec.slo.ttft && spec.role != Role::Colocated ? options_.late_handovers : 0.0;
+  handovers_ = RecentSpans(kHandOvers);
+  held_requests_ = 0;
+  price_.reset();
   const Beliefs& believed = spec.beliefs;
-  const bool weighs = options.late_tokens > 0.0 && spec.role == Role::Colocated && spec.slo.gap();
+  const bool weighs = options_.late_tokens > 0.0 && spec.role == Role::Colocated && spec.slo.gap();
   if (weighs && believed.latency != nullptr && believed.power != nullptr) {
-    price_.emplace(rule_.clocks, options.late_tokens, spec);
+    price_.emplace(rule_.clocks, options_.late_tokens, spec);
+    hold_price();
   }
+}
+
+void EcoFreq::held_to(const InstanceView& view, const Slo& slo) {
+  InstanceSpec spec = *view.spec;
+  spec.slo = slo;
+  keep(spec);
+  window_end_ = Instant();
 }
 
 Span EcoFreq::fastest(const InstanceView& view) const {
@@ -65,7 +76,7 @@ Span EcoFreq::prompt_budget(const InstanceView& view) const {
 }
 
 Span EcoFreq::within_chunks(const StepReport& step, Span allowed, const LatencyModel* latency) const {
-  if (!later_chunks_ || step.unfinished_prompt_tokens <= 0 || latency == nullptr) return allowed;
+  if (!options_.later_chunks || step.unfinished_prompt_tokens <= 0 || latency == nullptr) return allowed;
   const StepShape& now = step.shape;
   StepShape rest = now;
   rest.prefill_requests = 1;
@@ -100,10 +111,15 @@ void EcoFreq::handed_over(Span age, Span wait) {
 }
 
 void EcoFreq::finished(bool late) {
-  if (!price_ || late_requests_ <= 0.0) return;
-  stricter_ = std::clamp(stricter_ + kStricterEach * ((late ? 1.0 : 0.0) - late_requests_), 0.0, 2.0 * kStages);
+  if (!price_ || options_.late_requests <= 0.0) return;
+  const double more = kStricterEach * ((late ? 1.0 : 0.0) - options_.late_requests);
+  stricter_ = std::clamp(stricter_ + more, 0.0, 2.0 * kStages);
+  hold_price();
+}
+
+void EcoFreq::hold_price() {
   const double beyond = std::max(stricter_ - kStages, 0.0) / kStages;
-  price_->hold_to(late_tokens_ * std::exp(-std::min(stricter_, kStages)), beyond);
+  price_->hold_to(options_.late_tokens * std::exp(-std::min(stricter_, kStages)), beyond);
 }
 
 void EcoFreq::note_step(const InstanceView& view) {
@@ -215,11 +231,11 @@ void EcoFreq::unpriced(Instant now) {
 }
 
 ClockDecision EcoFreq::choose(const InstanceView& view, Instant now) {
-  const bool windowed = window_ > Span() && view.telemetry != Telemetry::Lost;
+  const bool windowed = options_.window > Span() && view.telemetry != Telemetry::Lost;
   if (windowed && now < window_end_) return {current_, "within the window", Hold{kAnyKv, window_end_}};
   ClockDecision decision = decide(view, now);
   if (windowed) {
-    window_end_ = now + window_;
+    window_end_ = now + options_.window;
     if (!has_no_work(view)) decision.hold = Hold{kAnyKv, window_end_};
   }
   return decision;
@@ -228,7 +244,7 @@ ClockDecision EcoFreq::choose(const InstanceView& view, Instant now) {
 ClockDecision EcoFreq::overrun(const InstanceView& view, Instant now) {
   current_ = rule_.clocks.back();
   if (price_ && !has_no_work(view)) price_->runs_at(current_, now);
-  lower_from_ = now + dwell_;
+  lower_from_ = now + options_.dwell;
   return {current_, "step overran its prediction: maximum", {}};
 }
 
@@ -249,7 +265,7 @@ ClockDecision EcoFreq::decide(const InstanceView& view, Instant now) {
     if (price_) price_->runs_at(current_, now);
     return {current_, "dwell after a raise", hold};
   }
-  if (!first && wanted.clock > current_ && wanted.dwells) lower_from_ = now + dwell_;
+  if (!first && wanted.clock > current_ && wanted.dwells) lower_from_ = now + options_.dwell;
   current_ = wanted.clock;
   if (price_) price_->runs_at(current_, now);
   note_step(view);

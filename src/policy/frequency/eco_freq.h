@@ -29,10 +29,11 @@ struct EcoFreqOptions {
   Span window;  ///< decide at most this often; zero: at every iteration
 };
 
-/// The instance's objectives count: ttft bounds prefills, itl (else tbt) decodes; an absent one bounds nothing.
-/// Any waiting request: max(F). Otherwise the lowest clock of F whose predicted step time is within the budget, max(F)
-/// when none is. Budget of a step with prompt tokens: ttft x (1 - margin) - longest wait among its prompts; of a step
-/// with decodes: itl x (1 - margin); of a colocated step with both: the smaller, as the step delays both.
+/// The instance's objectives count, those of its spec until held_to() says others: ttft bounds prefills, itl (else tbt)
+/// decodes; an absent one bounds nothing. Any waiting request: max(F). Otherwise the lowest clock of F whose predicted
+/// step time is within the budget, max(F) when none is. Budget of a step with prompt tokens: ttft x (1 - margin) -
+/// longest wait among its prompts; of a step with decodes: itl x (1 - margin); of a colocated step with both: the
+/// smaller, as the step delays both.
 ///
 /// What the paper leaves open, decided for safety: known idle goes to idle_clock at once (no step can suffer, so dwell
 /// does not apply); lost telemetry means work in flight and goes to max(F); other decreases wait until `dwell` after
@@ -79,9 +80,13 @@ class EcoFreq final : public FrequencyPolicy {
   ClockDecision overrun(const InstanceView& view, Instant now) override;
   void handed_over(Span age, Span wait) override;
   void finished(bool late) override;
+  /// What was learnt under other objectives (of waits, and the price of time) is learnt again.
+  void held_to(const InstanceView& view, const Slo& slo) override;
   [[nodiscard]] std::int64_t disbelieved() const override { return disbelieved_; }
 
  private:
+  /// Its objectives are the spec's.
+  void keep(const InstanceSpec& spec);
   /// What the budget alone asks for, and up to which KV tokens it asks for the same (-1: ask again).
   struct Wish {
     MegaHertz clock;
@@ -97,6 +102,8 @@ class EcoFreq final : public FrequencyPolicy {
   /// Where gaps have a price: the lowest clock at which the next step, and one with all that waits, end in time for the
   /// oldest that may be waiting.
   [[nodiscard]] MegaHertz for_those_who_wait(const InstanceView& view, Instant now);
+  /// As strict as what was late asks for.
+  void hold_price();
   /// No step runs that has a price.
   void unpriced(Instant now);
   /// What its prompts allow the next step, and what its decodes do.
@@ -108,19 +115,15 @@ class EcoFreq final : public FrequencyPolicy {
   /// The predicted time of the step decided upon, where first tokens wait for such steps.
   void note_step(const InstanceView& view);
 
+  EcoFreqOptions options_;
   ClockRule rule_;
   MegaHertz idle_clock_;
-  Span dwell_;
-  Span window_;
   double step_yield_;
   Span itl_lost_;  ///< a step that takes longer than this at max(F) cannot keep its gap
   double late_handovers_;
   bool prefills_;  ///< prompts alone
-  bool later_chunks_;
-  Span step_;  ///< see note_step(); zero: not known
+  Span step_;      ///< see note_step(); zero: not known
   std::optional<TimePrice> price_;
-  double late_tokens_;  ///< as asked for
-  double late_requests_;
   double stricter_ = 0.0;                     ///< see kStages
   Instant waiting_since_ = Instant::never();  ///< nobody who waits has come earlier
   Wish held_{};                               ///< the newest priced wish, as long as it stands

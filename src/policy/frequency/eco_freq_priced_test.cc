@@ -42,6 +42,37 @@ TEST(PricedEcoFreq, AStepWhoseGapsAreLateAnywayIsHeldToItsPromptsAlone) {
   EXPECT_EQ(published.choose(both, beliefs, now).clock, kHigh) << "the paper's goes up for what is lost";
 }
 
+TEST(PricedEcoFreq, WhatGapsCostIsLearntAgainForOtherObjectives) {
+  const auto model = typical();
+  const CubicPower power;
+  const Beliefs beliefs{&model, &power};
+  const InstanceSpec spec = believing(beliefs);
+  auto priced = options();
+  priced.late_tokens = 0.5;
+  priced.dwell = Span();
+  EcoFreq policy(priced, spec);
+  Instant now;
+  const auto clock_after = [&](int steps) {
+    MegaHertz clock;
+    for (int i = 0; i < steps; ++i, now += Span::ms(70)) {
+      InstanceView view = decoding(100 + i % 2, 400'000, now);  // 70 and 52.5 ms
+      view.spec = &spec;
+      clock = policy.choose(view, now).clock;
+    }
+    return clock;
+  };
+  EXPECT_EQ(clock_after(2'000), kHigh) << "60 ms a gap";
+  InstanceView view;
+  view.spec = &spec;
+  Slo loose = spec.slo;
+  loose.itl = Span::ms(200);
+  policy.held_to(view, loose);
+  EXPECT_EQ(clock_after(1), kHigh) << "nothing is known of what these cost";
+  EXPECT_EQ(clock_after(2'000), kLow);
+  policy.held_to(view, spec.slo);
+  EXPECT_EQ(clock_after(1), kHigh);
+}
+
 TEST(PricedEcoFreq, AnIdleClockOfItsOwnMayStillBeInForce) {
   const auto model = typical();
   const CubicPower power;

@@ -183,6 +183,30 @@ TEST(EcoFreq, WhereNoGapIsJudgedEachKeepsToTheMeansObjective) {
   EXPECT_GT(by_itl, 150'000) << "a stated ITL is what steps are held to";
 }
 
+TEST(EcoFreq, KeepsTheObjectivesOfThePresent) {
+  const auto model = typical();
+  const InstanceSpec spec = believing({&model, nullptr});
+  auto without_dwell = options();
+  without_dwell.dwell = Span();
+  EcoFreq policy(without_dwell, spec);
+  InstanceView view = decoding(100, 400'000);  // 70 ms at the low clock, 52.5 at the high one
+  view.spec = &spec;
+  const auto clock = [&](InstanceView of) {
+    of.spec = &spec;
+    return policy.choose(of, Instant{}).clock;
+  };
+  EXPECT_EQ(clock(view), kHigh) << "60 ms";
+  Slo loose;
+  loose.ttft = Span::s(2);
+  loose.tbt = Span::ms(200);
+  policy.held_to(view, loose);
+  EXPECT_EQ(clock(view), kLow);
+  EXPECT_EQ(clock(prefilling(6'000, Span(), Instant{})), kLow) << "620 ms, where 600 are allowed by its spec";
+  policy.held_to(view, spec.slo);
+  EXPECT_EQ(clock(view), kHigh);
+  EXPECT_EQ(clock(prefilling(6'000, Span(), Instant{})), kHigh);
+}
+
 TEST(EcoFreq, NonsenseIsNotBelievedAndCounted) {
   for (const std::int64_t ns : {std::int64_t{0}, std::int64_t{-5}, Span::s(601).ns(), kAnyKv}) {
     const PlaneModel model({{kLow, {ns, 0, 0, 0}}, {kHigh, {1'000, 0, 0, 0}}});

@@ -25,6 +25,12 @@ class FrequencyPolicy : public virtual Policy {
   }
   /// A request has ended here, its last token from this instance. `late`: it missed an objective.
   virtual void finished(bool late) { (void)late; }
+  /// From now on these are the objectives of what the instance serves, instead of its spec's. The default keeps to the
+  /// spec's, which no others are stricter than.
+  virtual void held_to(const InstanceView& view, const Slo& slo) {
+    (void)view;
+    (void)slo;
+  }
   /// Decisions made without the predictor because it was absent or answered nonsense.
   [[nodiscard]] virtual std::int64_t disbelieved() const { return 0; }
 };

@@ -1,0 +1,16 @@
+#pragma once
+#include <map>
+
+#include "base/error.h"
+#include "config/load.h"
+#include "systems/recipe.h"
+#include "units/quantity.h"
+
+namespace wattle::experiment {
+
+/// The lowest clock that a recipe's frequency policy may choose for an instance at work, by the TP degree of the
+/// scenario's `[[fleet]]`s; empty: any, or it is not known beforehand. Errors: a model that does not fit its GPUs.
+[[nodiscard]] Result<std::map<int, MegaHertz>> lowest_clocks(const config::LoadedScenario& loaded,
+                                                             const systems::Recipe& recipe);
+
+}  // namespace wattle::experiment
