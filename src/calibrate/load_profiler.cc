@@ -38,8 +38,8 @@ class Watcher final : public journal::Sink {
     last = s;
   }
   [[nodiscard]] bool unfinished() const { return unfinished_; }
-  /// Of one instance, their mean.
-  [[nodiscard]] std::optional<Watts> power() const {
+  /// Of one of so many workers, their mean.
+  [[nodiscard]] std::optional<Watts> power(int workers) const {
     if (seen_.empty()) return std::nullopt;
     Watts sum;
     for (const auto& [id, span] : seen_) {
@@ -47,7 +47,7 @@ class Watcher final : public journal::Sink {
       if (last.at <= first->at) return std::nullopt;
       sum += Watts((last.energy - first->energy).joules().value() / (last.at - first->at).seconds());
     }
-    return sum / static_cast<double>(seen_.size());
+    return sum / static_cast<double>(workers);
   }
   [[nodiscard]] const LatencyTally& tally() const { return tally_; }
 
@@ -59,21 +59,37 @@ class Watcher final : public journal::Sink {
   std::map<std::int32_t, std::pair<std::optional<journal::Sample>, journal::Sample>> seen_;  ///< first, last
 };
 
-/// Simulated instances of one TP degree.
+/// An instance of a worker: of its only one, or of a pair's.
+struct Part {
+  InstanceSpec spec;
+  const engine::StepModel* model;
+  std::optional<MegaHertz> clock;  ///< none: that which is asked about
+  [[nodiscard]] MegaHertz at(MegaHertz asked) const { return clock.value_or(asked); }
+};
+
+Part part_of(const ProfiledEngine& engine, int tp, const engine::StepModel& model) {
+  InstanceSpec spec;
+  spec.gpu = engine.gpu;
+  spec.llm = engine.llm;
+  spec.tensor_parallel = tp;
+  return {std::move(spec), &model, std::nullopt};
+}
+
+/// Simulated workers of one kind: instances of one TP degree, or pairs.
 class Bench final : public LoadBench {
  public:
-  Bench(const ProfiledEngine& engine, int tp, const engine::StepModel& model, const LoadProfilerOptions& options)
-      : engine_(engine), model_(model), options_(options) {
-    auto spec = std::make_shared<InstanceSpec>();
-    spec->gpu = engine.gpu;
-    spec->llm = engine.llm;
-    spec->tensor_parallel = tp;
-    spec_ = std::move(spec);
-  }
+  /// `parts`: one, or a pair's prefill and decode instance.
+  Bench(const engine::EngineOptions& engine, std::vector<Part> parts, const engine::LinkOptions& link,
+        const LoadProfilerOptions& options)
+      : engine_(engine), parts_(std::move(parts)), link_(link), options_(options) {}
 
-  [[nodiscard]] int tp() const override { return spec_->tensor_parallel; }
+  [[nodiscard]] int tp() const override { return parts_.front().spec.tensor_parallel; }
   [[nodiscard]] double first_guess(const ClassRequests&) override { return 1.0; }
-  [[nodiscard]] std::optional<Watts> idle_power(MegaHertz clock) override { return to_watts(model_.idle_power(clock)); }
+  [[nodiscard]] std::optional<Watts> idle_power(MegaHertz clock) override {
+    Watts sum;
+    for (const Part& part : parts_) sum += to_watts(part.model->idle_power(part.at(clock)));
+    return sum;
+  }
   [[nodiscard]] std::optional<MeasuredLoad> lone(const ClassRequests& of, MegaHertz clock, const HeldQuantiles& held,
                                                  bool few) override {
     return simulate(of, clock, held, kLoneLoad, few ? kLoneRequests : options_.requests);
@@ -103,30 +119,46 @@ class Bench final : public LoadBench {
     workload::ListSource source(std::move(rows));
     Watcher watcher(of, from, until);
     sim::SimulationSetup setup;
-    setup.engine = engine_.engine;
+    setup.engine = engine_;
+    setup.link = link_;
     for (const auto& [prompt, output] : of.lengths) setup.max_tokens = std::max(setup.max_tokens, output);
     setup.source = &source;
     setup.sink = &watcher;
     setup.sample_period = std::max(Span::ms(100), (until - from) / 200);
-    for (int i = 0; i < options_.instances; ++i) {
+    const auto pairs = static_cast<std::int32_t>(parts_.size());
+    for (std::int32_t i = 0; i < options_.instances * pairs; ++i) {
+      const Part& part = parts_[static_cast<std::size_t>(i % pairs)];
+      InstanceSpec spec = part.spec;
+      if (spec.role == Role::Prefill) spec.decode = InstanceId(i + 1);
       sim::InstanceSetup instance;
       instance.id = InstanceId(i);
-      instance.spec = spec_;
-      instance.model = &model_;
-      instance.initial_clock = clock;
+      instance.spec = std::make_shared<const InstanceSpec>(std::move(spec));
+      instance.model = part.model;
+      instance.initial_clock = part.at(clock);
       setup.instances.push_back(std::move(instance));
     }
     (void)sim::simulate(std::move(setup));
-    const auto power = watcher.power();
+    const auto power = watcher.power(options_.instances);
     if (watcher.unfinished() || !power) return std::nullopt;
     return watcher.tally().measured(load_per_s, *power, held);
   }
 
-  const ProfiledEngine& engine_;
-  const engine::StepModel& model_;
+  const engine::EngineOptions& engine_;
+  std::vector<Part> parts_;
+  engine::LinkOptions link_;
   const LoadProfilerOptions& options_;
-  std::shared_ptr<const InstanceSpec> spec_;
 };
+
+/// What is said of a table before its profiles.
+plan::LoadTable table_of(std::string llm, std::string gpu, const LoadProfilerOptions& options) {
+  plan::LoadTable table;
+  table.llm = std::move(llm);
+  table.gpu = std::move(gpu);
+  table.provenance = {"made by: wattle profile, simulated",
+                      fmt::format("latencies: p{:g} of {} requests a load", options.quantile * 100, options.requests)};
+  if (options.instances > 1) table.provenance.push_back(fmt::format("measured: {} instances", options.instances));
+  return table;
+}
 
 }  // namespace
 
@@ -146,12 +178,7 @@ std::vector<MegaHertz> clocks_to_profile(const GpuSpec& gpu) {
 Result<plan::LoadTable> profile_loads(const ProfiledEngine& engine, const std::vector<ClassRequests>& classes,
                                       const LoadProfilerOptions& options,
                                       const std::function<void(const std::string&)>& progress) {
-  plan::LoadTable table;
-  table.llm = engine.llm.name;
-  table.gpu = engine.gpu.name;
-  table.provenance = {"made by: wattle profile, simulated",
-                      fmt::format("latencies: p{:g} of {} requests a load", options.quantile * 100, options.requests)};
-  if (options.instances > 1) table.provenance.push_back(fmt::format("measured: {} instances", options.instances));
+  plan::LoadTable table = table_of(engine.llm.name, engine.gpu.name, options);
   std::vector<std::pair<int, engine::StepModel>> models;  // by TP
   for (const int tp : options.tps) {
     auto model = config::make_step_model(engine.gpu, engine.llm, tp, engine.engine);
@@ -163,9 +190,38 @@ Result<plan::LoadTable> profile_loads(const ProfiledEngine& engine, const std::v
     if (tp == options.tps.back() && models.empty()) return std::unexpected(model.error());
   }
   std::vector<Bench> made;
-  for (const auto& [tp, model] : models) made.emplace_back(engine, tp, model, options);
+  for (const auto& [tp, model] : models) {
+    made.emplace_back(engine.engine, std::vector{part_of(engine, tp, model)}, engine::LinkOptions(), options);
+  }
   std::vector<LoadBench*> benches;
   for (Bench& bench : made) benches.push_back(&bench);
+  if (auto ok = search_loads(table, benches, classes, options, progress); !ok) return std::unexpected(ok.error());
+  return table;
+}
+
+Result<plan::LoadTable> profile_pair_loads(const ProfiledPair& pair, const std::vector<ClassRequests>& classes,
+                                           LoadProfilerOptions options,
+                                           const std::function<void(const std::string&)>& progress) {
+  const auto& [prefill, decode, link] = pair;
+  options.tps = {prefill.tp};
+  options.clocks = {prefill.clock};
+  plan::LoadTable table =
+      table_of(prefill.engine.llm.name, prefill.engine.gpu.name + "+" + decode.engine.gpu.name, options);
+  table.provenance.push_back(fmt::format("pairs: prefill TP{} at {} MHz, decode TP{} at {} MHz", prefill.tp,
+                                         prefill.clock.value(), decode.tp, decode.clock.value()));
+  std::vector<engine::StepModel> models;
+  models.reserve(2);
+  std::vector<Part> parts;
+  for (const auto* half : {&prefill, &decode}) {
+    auto model = config::make_step_model(half->engine.gpu, half->engine.llm, half->tp, half->engine.engine);
+    if (!model) return std::unexpected(model.error());
+    models.push_back(std::move(*model));
+    Part& part = parts.emplace_back(part_of(half->engine, half->tp, models.back()));
+    part.spec.role = half == &prefill ? Role::Prefill : Role::Decode;
+    part.clock = half->clock;
+  }
+  Bench bench(prefill.engine.engine, std::move(parts), link, options);
+  LoadBench* const benches[] = {&bench};
   if (auto ok = search_loads(table, benches, classes, options, progress); !ok) return std::unexpected(ok.error());
   return table;
 }

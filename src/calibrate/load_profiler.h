@@ -40,4 +40,23 @@ struct ProfiledEngine {
                                                     const LoadProfilerOptions& options,
                                                     const std::function<void(const std::string&)>& progress = {});
 
+/// A prefill and a decode instance side by side, each at one clock; KV caches go over `link`.
+struct ProfiledPair {
+  struct Half {
+    ProfiledEngine engine;
+    int tp = 1;
+    MegaHertz clock;
+  };
+  Half prefill, decode;
+  engine::LinkOptions link;
+};
+
+/// Likewise of such pairs: loads and power are of both together, profiles are of the prefill instance's TP degree and
+/// clock. `options`: tps and clocks are ignored. Errors: a half whose memory cannot hold the model; a class without
+/// requests.
+[[nodiscard]] Result<plan::LoadTable> profile_pair_loads(const ProfiledPair& pair,
+                                                         const std::vector<ClassRequests>& classes,
+                                                         LoadProfilerOptions options,
+                                                         const std::function<void(const std::string&)>& progress = {});
+
 }  // namespace wattle::calibrate

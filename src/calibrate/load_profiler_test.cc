@@ -199,6 +199,40 @@ TEST(LoadProfiler, LoadsOfInstancesThatShareRequestsAreOfOne) {
   EXPECT_EQ(idle(*shared), idle(*alone)) << "of one";
 }
 
+TEST(LoadProfiler, APairIsMeasuredAsOneWorker) {
+  const ProfiledEngine engine = engine_of("llama-2-13b");
+  ProfiledPair pair{{engine, 1, MegaHertz(1980)}, {engine_of("llama-2-13b", "a100-80g"), 1, MegaHertz(1410)}, {}};
+  const auto together = profile_pair_loads(pair, {medium()}, quick());
+  ASSERT_TRUE(together.has_value()) << together.error().message();
+  ASSERT_TRUE(plan::check_load_table(*together, "here"));
+  EXPECT_EQ(together->gpu, "h100+a100-80g");
+  ASSERT_EQ(together->classes.at(0).profiles.size(), 1U);
+  const auto& profile = together->classes[0].profiles[0];
+  EXPECT_EQ(profile.tp, 1);
+  EXPECT_EQ(profile.clock, MegaHertz(1980));
+  const auto alone = [](const char* gpu, MegaHertz clock) {
+    auto options = quick();
+    options.tps = {1};
+    options.clocks = {clock};
+    return profile_loads(engine_of("llama-2-13b", gpu), {medium()}, options).value().classes.at(0);
+  };
+  const auto h100 = alone("h100", MegaHertz(1980)), a100 = alone("a100-80g", MegaHertz(1410));
+  EXPECT_NEAR(profile.points[0].power.value(),
+              (h100.profiles[0].points[0].power + a100.profiles[0].points[0].power).value(), 1e-9)
+      << "both idle";
+  const double most = plan::most_load(profile, medium().limits).value();
+  EXPECT_GT(most, 0.0);
+  EXPECT_GT(plan::at_load(profile, most)->power, h100.profiles[0].points[0].power + a100.profiles[0].points[0].power);
+  // A prompt keeps nobody's next token waiting: at the colocated A100's most load its tokens come sooner.
+  const double a100_most = plan::most_load(a100.profiles[0], medium().limits).value();
+  ASSERT_LT(a100_most, most);
+  EXPECT_LT(plan::at_load(profile, a100_most)->tbt, plan::at_load(a100.profiles[0], a100_most)->tbt);
+  pair.link.bandwidth_bytes_per_s = 1e9;
+  const auto slow = profile_pair_loads(pair, {medium()}, quick());
+  ASSERT_TRUE(slow.has_value());
+  EXPECT_LT(plan::most_load(slow->classes[0].profiles[0], medium().limits).value_or(0.0), most) << "KV on its way";
+}
+
 TEST(LoadProfiler, AModelThatDoesNotFitAndObjectivesThatCannotBeMet) {
   auto options = quick();
   options.tps = {1, 8};

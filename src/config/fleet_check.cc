@@ -159,6 +159,14 @@ Result<void> check_roles(const LoadedScenario& loaded) {
   if (decode < pools.size() && prefill == pools.size()) {
     return bad_input(at(decode), "a decode pool without a prefill pool; add a [[fleet]] with role = \"prefill\"");
   }
+  if (colocated < pools.size() && prefill < pools.size()) {
+    const auto begins = [](const PoolOptions& pool) { return pool.role != Role::Colocated && pool.count > 0; };
+    const auto beside = static_cast<std::size_t>(std::ranges::find_if(pools, begins) - pools.begin());
+    if (beside == pools.size()) return {};  // a plan may start pairs of them
+    return bad_input(loaded.origins.of(pool_key(beside, "count")),
+                     "a fleet begins either with colocated instances or with prefill and decode ones; beside colocated "
+                     "ones those have count = 0, and a plan starts pairs of them (scaling.pairs)");
+  }
   // Colocated instances may come later; those of a split fleet are not scaled.
   for (const std::size_t role : {prefill, decode}) {
     if (role == pools.size()) continue;
@@ -168,10 +176,6 @@ Result<void> check_roles(const LoadedScenario& loaded) {
                      fmt::format("no {} instance, and a fleet of prefill and decode instances is not scaled; some "
                                  "[[fleet]] of each role needs count >= 1",
                                  role == prefill ? "prefill" : "decode"));
-  }
-  if (colocated < pools.size() && prefill < pools.size()) {
-    return bad_input(at(std::max(colocated, prefill)),
-                     "colocated pools beside prefill and decode pools; a fleet is either the one or the other");
   }
   return {};
 }

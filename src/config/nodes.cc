@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "config/service.h"
+#include "config/sites.h"
 
 namespace wattle::config {
 
@@ -30,6 +31,19 @@ std::vector<NodeId> nodes_for(const Scenario& scenario, std::size_t p) {
     }
   }
   return nodes;
+}
+
+std::vector<PairShape> pairs_of(const Scenario& scenario) {
+  std::vector<PairShape> pairs;
+  const auto& pools = scenario.pools;
+  for (std::size_t p = 0; p < pools.size(); ++p) {
+    if (pools[p].role != Role::Prefill) continue;
+    for (std::size_t d = 0; d < pools.size(); ++d) {
+      const bool decodes = pools[d].role == Role::Decode;
+      if (decodes && site_of(scenario, pools[d]) == site_of(scenario, pools[p])) pairs.push_back({p, d});
+    }
+  }
+  return pairs;
 }
 
 std::vector<Milliwatts> idle_gpus_of(const Scenario& scenario) {

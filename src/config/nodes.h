@@ -4,6 +4,7 @@
 
 #include "config/load.h"
 #include "model/fleet.h"
+#include "model/plan.h"
 #include "plan/reshard.h"
 
 namespace wattle::config {
@@ -16,6 +17,10 @@ namespace wattle::config {
 
 /// Where instances of pool `p` may be placed: on nodes of its GPU and site. Empty: there are no [[node]]s.
 [[nodiscard]] std::vector<NodeId> nodes_for(const Scenario& scenario, std::size_t p);
+
+/// The P/D pairs that a fleet may have: every [[fleet]] of role prefill with every one of role decode at its site. By
+/// number of [[fleet]] entries; the shapes of a plan are these, and then the pairs.
+[[nodiscard]] std::vector<PairShape> pairs_of(const Scenario& scenario);
 
 /// The machines that a planner has.
 struct Cluster {

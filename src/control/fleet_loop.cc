@@ -88,7 +88,7 @@ void FleetLoop::rebuild_candidates() {
   ModelMask prefill = 0;
   ModelMask decode = 0;
   for (const auto& view : instances_) {
-    if (!view.accepting) continue;
+    if (!view.accepting || !its_pair_accepts(view)) continue;
     const ModelMask has = has_[static_cast<std::size_t>(&view - instances_.data())];
     (view.spec->role == Role::Colocated ? colocated : view.spec->role == Role::Decode ? decode : prefill) |= has;
     const auto add = [&](Candidates& to) {
@@ -482,6 +482,7 @@ void FleetLoop::remove_instance(InstanceId id, Instant now) {
   erase_at(boosted_, i);
   rebuild_candidates();
   observe(event::Gone{last}, now);
+  if (last.spec->role == Role::Decode) end_pairs_with(id, now);
   if (residencies_.size() > 1) retry_held(now);  // some may have no place left
 }
 

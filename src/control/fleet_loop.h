@@ -88,7 +88,8 @@ class FleetLoop {
   /// Its decode instance has sent a token, for the first time; first_token() says so, too, where that was bound before.
   void decode_answers(RequestId id, Instant now);
   /// The prefill leg has produced its first token (P/D only): binds the decode instance now, unless both legs were
-  /// bound at once; then this only frees the prefill instance. Without an accepting decode instance the request is
+  /// bound at once; then this only frees the prefill instance. Of a pair (InstanceSpec::decode) that is its own, and
+  /// another one of its pool and site only if that is gone. Without an accepting decode instance the request is
   /// refused. Ignored for requests that are gone or already handed over.
   void prefill_done(RequestId id, Instant now);
   /// A request that was held or dispatched is over: its outcome is journaled, its place freed, held requests are
@@ -221,6 +222,9 @@ class FleetLoop {
                         const char* reason, Instant now);
   RouteDecision pick_among(std::span<const InstanceView* const> candidates, journal::DecisionKind kind,
                            const Request& request, Instant now);
+  [[nodiscard]] bool its_pair_accepts(const InstanceView& view) const;
+  RouteDecision pick_in_pair(const InstanceView& prefill, const Request& request, Instant now);
+  void end_pairs_with(InstanceId decode, Instant now);
   /// Some instance, in whatever phase, is where it may be.
   [[nodiscard]] bool has_place(const Request& request) const;
   /// No instance accepts it, and such requests wait for so long at most.

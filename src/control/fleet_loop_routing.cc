@@ -1,6 +1,8 @@
 // Which pool and which instance a request goes to.
 #include <algorithm>
+#include <iterator>
 #include <optional>
+#include <vector>
 
 #include "base/check.h"
 #include "control/fleet_loop.h"
@@ -31,6 +33,10 @@ void FleetLoop::hold_to_pools(Instant now) {
 }
 
 RouteDecision FleetLoop::pick(journal::DecisionKind kind, Entry& entry, Instant now) {
+  if (kind == journal::DecisionKind::RouteDecode) {
+    const InstanceView* from = find(entry.prefill);
+    if (from != nullptr && from->spec->decode != kNoInstance) return pick_in_pair(*from, entry.request, now);
+  }
   if (!pools_.several()) return pick_among(fit_for(entry, of(candidates_, kind)), kind, entry.request, now);
   if (kind == journal::DecisionKind::RoutePrefill) return pick_pool(entry, now);
   const auto own = fit_for(entry, by_pool_[static_cast<std::size_t>(entry.request.pool.value())].decode);
@@ -71,6 +77,44 @@ RouteDecision FleetLoop::pick_in(PoolId pool, std::span<const InstanceView* cons
   if (picked.instance == kNoInstance) return picked;
   sink_.decision({now, journal::DecisionKind::Pool, Mode::Enforce, request.id, picked.instance, pool.value(), reason});
   return picked;
+}
+
+// --- pairs ---
+
+/// A pair's prefill instance gets requests only while its decode instance does.
+bool FleetLoop::its_pair_accepts(const InstanceView& view) const {
+  if (view.spec->decode == kNoInstance) return true;
+  const InstanceView* const decode = find(view.spec->decode);
+  return decode != nullptr && decode->accepting;
+}
+
+/// What was being computed when the pair's decode instance went is for another one of its pool at its site: a KV cache
+/// does not cross sites.
+RouteDecision FleetLoop::pick_in_pair(const InstanceView& prefill, const Request& request, Instant now) {
+  constexpr auto kKind = journal::DecisionKind::RouteDecode;
+  const InstanceView* const own = find(prefill.spec->decode);
+  if (own != nullptr && own->accepting) {
+    constexpr const char* kReason = "its pair's";
+    sink_.decision({now, kKind, Mode::Enforce, request.id, own->id, own->id.value(), kReason});
+    return {own->id, kReason};
+  }
+  fit_.clear();
+  std::ranges::copy_if(candidates_.decode, std::back_inserter(fit_), [&](const InstanceView* view) {
+    return view->spec->site == prefill.spec->site && view->spec->pool == prefill.spec->pool;
+  });
+  return pick_among(fit_, kKind, request, now);
+}
+
+/// What a prefill instance that has lost its decode instance has not begun is computed elsewhere.
+void FleetLoop::end_pairs_with(InstanceId decode, Instant now) {
+  std::vector<RequestId> waiting;
+  for (const auto& [id, entry] : requests_) {
+    const InstanceView* const at = find(entry.prefill);
+    const bool theirs = at != nullptr && at->spec->decode == decode && entry.decode == kNoInstance;
+    if (theirs && !entry.answered) waiting.push_back(entry.request.id);
+  }
+  std::ranges::sort(waiting);
+  for (const RequestId id : waiting) withdraw(id, {Withdrawal::Again, kNoInstance}, now);
 }
 
 RouteDecision FleetLoop::pick_among(std::span<const InstanceView* const> candidates, journal::DecisionKind kind,

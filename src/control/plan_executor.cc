@@ -28,22 +28,27 @@ PlanExecutor::PlanExecutor(std::shared_ptr<policy::ScalingPolicy> policy, Mode m
   for (const auto& shape : options_.shapes) bounds_.gpus_of_shape.push_back(shape.gpus);
 }
 
-PlanExecutor::Member* PlanExecutor::find(InstanceId instance) {
-  const auto found = std::ranges::find(members_, instance, &Member::id);
+PlanExecutor::Member* PlanExecutor::find(InstanceId instance) { return const_cast<Member*>(member_of(instance)); }
+
+const PlanExecutor::Member* PlanExecutor::member_of(InstanceId instance) const {
+  const auto found = std::ranges::find_if(members_, [&](const Member& m) { return m.is(instance); });
   return found == members_.end() ? nullptr : &*found;
 }
 
 void PlanExecutor::enter(Member& member, Phase phase, const char* reason, Instant now) {
   member.phase = phase;
   member.since = now;
-  sink_.decision(
-      {now, journal::DecisionKind::Phase, mode_, RequestId{-1}, member.id, static_cast<std::int64_t>(phase), reason});
+  forget_halves(member);
+  const auto value = static_cast<std::int64_t>(phase);
+  sink_.decision({now, journal::DecisionKind::Phase, mode_, RequestId{-1}, member.id, value, reason});
+  if (!member.decode) return;
+  sink_.decision({now, journal::DecisionKind::Phase, mode_, RequestId{-1}, member.decode->id, value, reason});
 }
 
 void PlanExecutor::leave(InstanceId instance, const char* reason, Instant now) {
   Member* member = find(instance);
   enter(*member, Phase::Gone, reason, now);
-  slots_.give(member->node, member->gpus);
+  give_gpus(*member);
   members_.erase(members_.begin() + (member - members_.data()));
   for (Running& step : running_) {
     std::erase(step.from, instance);
@@ -69,26 +74,24 @@ const std::vector<policy::ShapeCount>& PlanExecutor::count() {
 bool PlanExecutor::adopt(FleetMember member, Instant) {
   WATTLE_CHECK(member.shape < options_.shapes.size(), "a known shape");
   if (member.gpus.empty() && slots_.accounts()) {
-    auto place = room_for(member.shape, std::nullopt);
-    if (!place) return false;
-    member.node = place->node;
-    member.gpus = std::move(place->gpus);
+    if (!settle(member, false)) return false;
+  } else {
+    take_gpus(member);
   }
-  slots_.take(member.node, member.gpus);
   members_.push_back(std::move(member));
   return true;
 }
 
 void PlanExecutor::up(InstanceId instance, Instant now) {
   Member* member = find(instance);
-  if (member == nullptr || member->phase != Phase::Spawning) return;
+  if (member == nullptr || member->phase != Phase::Spawning || !both_have(*member, instance)) return;
   enter(*member, Phase::Warming, "it answers", now);
-  port_.open(instance, now);
+  open(*member, now);
 }
 
 void PlanExecutor::serving(InstanceId instance, Instant now) {
   Member* member = find(instance);
-  if (member == nullptr || !is_coming(*member)) return;
+  if (member == nullptr || !is_coming(*member) || !both_have(*member, instance)) return;
   attempts_[member->shape] = {};
   enter(*member, Phase::Serving, "it takes requests", now);
   carry_out(now);
@@ -99,7 +102,12 @@ void PlanExecutor::serving(InstanceId instance, Instant now) {
 void PlanExecutor::drained(InstanceId instance, Instant now) {
   Member* member = find(instance);
   if (member == nullptr || !is_draining(*member)) return;
-  port_.stop(instance, now);
+  if (member->decode && !contains(ahead_, member->id)) {
+    if (instance != member->id) return;
+    ahead_.push_back(instance);
+    return port_.drain(member->decode->id, now);
+  }
+  end(Member(*member), now);
   leave(instance, "drained", now);
   carry_out(now);
 }
@@ -113,10 +121,14 @@ void PlanExecutor::failed(std::size_t shape, Instant now) {
 }
 
 void PlanExecutor::died(InstanceId instance, Instant now) {
-  const Member* member = find(instance);
+  Member* member = find(instance);
   if (member == nullptr) return;
   if (is_coming(*member)) failed(member->shape, now);
-  leave(instance, "it died", now);
+  if (member->decode) {
+    half_died(*member, instance, now);
+  } else {
+    leave(instance, "it died", now);
+  }
   carry_out(now);
 }
 
@@ -198,6 +210,7 @@ void PlanExecutor::accept(const Plan& plan, Instant now) {
     });
     if (same == needs_.end()) {
       needs_.push_back({target.shape, target.node, target.pool, target.count});
+      needs_.back().weight = target.weight;
     } else {
       same->count += target.count;
     }
@@ -224,7 +237,7 @@ void PlanExecutor::stop_late_starts(Instant now) {
   for (std::size_t i = members_.size(); i-- > 0;) {
     const Member member = members_[i];
     if (!is_coming(member) || now - member.since < options_.spawn_limit) continue;
-    port_.stop(member.id, now);
+    end(member, now);
     failed(member.shape, now);
     leave(member.id, "not up in time", now);
   }
@@ -301,8 +314,16 @@ void PlanExecutor::count_in(Member* member, std::size_t shape, NodeId node, Pool
 }
 
 InstanceId PlanExecutor::spawn(StartOrder order, const char* reason, Instant now) {
+  const InstanceId id = has_started(order, now);
+  return joins({id, order.shape, Phase::Spawning, now, order.pool, order.node, order.gpus}, reason, now);
+}
+
+/// The driver starts it, and its GPUs are taken.
+InstanceId PlanExecutor::has_started(StartOrder& order, Instant now) {
   const auto& links = options_.reshard;
-  const auto beside = [&](const Member& m) { return is_serving(m) && m.node == order.node; };
+  const auto beside = [&](const Member& m) {
+    return is_serving(m) && (m.node == order.node || (m.decode && m.decode->node == order.node));
+  };
   if (!order.load && options_.weights_beside && links.weight_bytes > 0 && std::ranges::any_of(members_, beside)) {
     const double shard = static_cast<double>(links.weight_bytes) / options_.shapes[order.shape].gpus;
     const Span load = Span::from_seconds(shard / links.link_bytes_per_s) + links.sync;
@@ -310,12 +331,17 @@ InstanceId PlanExecutor::spawn(StartOrder order, const char* reason, Instant now
   }
   const InstanceId id = port_.spawn(order, now);
   slots_.take(order.node, order.gpus);
-  members_.push_back({id, order.shape, Phase::Spawning, now, order.pool, order.node, order.gpus});
+  return id;
+}
+
+InstanceId PlanExecutor::joins(Member member, const char* reason, Instant now) {
+  const InstanceId id = member.id;
+  members_.push_back(std::move(member));
   enter(members_.back(), Phase::Spawning, reason, now);
   return id;
 }
 
-bool PlanExecutor::placeable(const Need& need) const { return room_for(need.shape, need.node).has_value(); }
+bool PlanExecutor::placeable(const Need& need) const { return stand_for(need.shape, need.node).has_value(); }
 
 bool PlanExecutor::room_for_a_change() const {
   const auto free = [&](const Member& m) { return !is_serving(m) && !claimed(m.id); };
@@ -354,7 +380,7 @@ bool PlanExecutor::call_back(Instant now) {
   for (std::size_t shape = 0; shape < options_.shapes.size(); ++shape) {
     for (std::size_t i = members_.size(); i-- > 0;) {
       Member& m = members_[i];
-      if (m.shape != shape || !is_draining(m)) continue;
+      if (m.shape != shape || !is_draining(m) || is_half(m)) continue;
       const auto wants = [&](const Need& need) { return need.fits(m.shape, m.node, m.pool) && need.missing() > 0; };
       const auto of = [&](const Running& r) { return r.kind == StepKind::Reshard && contains(r.from, m.id); };
       const auto reshard = std::ranges::find_if(running_, of);
@@ -366,15 +392,12 @@ bool PlanExecutor::call_back(Instant now) {
       }
       if (!needed && !std::ranges::any_of(needs_, wants)) continue;
       if (slots_.accounts() && m.gpus.empty()) {  // given up when it began to drain
-        auto place = room_for(m.shape, m.node);
-        if (!place) continue;
-        m.gpus = std::move(place->gpus);
-        slots_.take(m.node, m.gpus);
+        if (!settle(m, true)) continue;
       }
       const InstanceId id = m.id;
       for (Running& step : running_) std::erase(step.from, id);
       enter(m, Phase::Serving, "called back from draining", now);
-      port_.open(id, now);
+      open(m, now);
       return true;
     }
   }
@@ -384,11 +407,9 @@ bool PlanExecutor::call_back(Instant now) {
 bool PlanExecutor::start_missing(Instant now) {
   for (const Need& need : needs_) {
     if (need.missing() <= 0 || now < attempts_[need.shape].not_before || !room_for_a_change()) continue;
-    auto place = room_for(need.shape, need.node);
-    if (!place) continue;
-    const PoolId pool = need.pool.value_or(options_.shapes[need.shape].pool);
-    spawn({.shape = need.shape, .pool = pool, .node = place->node, .gpus = std::move(place->gpus)}, "the plan wants it",
-          now);
+    auto stand = stand_for(need.shape, need.node);
+    if (!stand) continue;
+    start(need, need.pool.value_or(options_.shapes[need.shape].pool), std::move(*stand), "the plan wants it", now);
     return true;
   }
   return false;
@@ -400,7 +421,7 @@ bool PlanExecutor::give_up_coming(Instant now) {
       const Member* m = find(surplus_[i]);
       if (m->shape != shape || !is_coming(*m)) continue;
       const InstanceId id = m->id;
-      port_.stop(id, now);
+      end(Member(*m), now);
       leave(id, "no longer wanted", now);
       return true;
     }
@@ -428,10 +449,10 @@ bool PlanExecutor::drain_surplus(Instant now) {
   if ((next_weights_ && !starved) || !room_for_a_change()) return false;
   // One whose GPUs let a missing instance start goes before one that leaves GPUs idle until others follow.
   const auto makes_room = [&](const Member& m) {
-    slots_.give(m.node, m.gpus);
+    give_gpus(m);
     const bool room =
         std::ranges::any_of(needs_, [&](const Need& need) { return need.serving < need.count && placeable(need); });
-    slots_.take(m.node, m.gpus);
+    take_gpus(m);
     return room;
   };
   const auto helps = [&](InstanceId id) {
@@ -447,7 +468,7 @@ bool PlanExecutor::drain_surplus(Instant now) {
       const InstanceId id = m->id;
       enter(*m, Phase::Draining, starved ? "it gives its GPUs to what the plan wants" : "what the plan wants serves",
             now);
-      if (options_.beside_draining) slots_.give(m->node, std::exchange(m->gpus, {}));
+      if (options_.beside_draining) give_up_gpus(*m);
       port_.drain(id, now);
       return true;
     }

@@ -38,6 +38,12 @@ struct PlanExecutorOptions {
 /// missing). One that is no longer wanted before it serves is stopped. An instance that dies is replaced: at once when
 /// it served, after a pause when it was starting.
 ///
+/// A pair (policy::Shape::pair) is one member of two instances. Both start at once, and it serves when both do. Its
+/// prefill instance drains first, then the decode instance, which takes what comes from there; then both end. Where one
+/// dies the other gets no new requests, finishes what it has and ends, and another pair starts: nobody is paired again,
+/// since prompts that are computed are at the one and their answers at the other. Before it serves both end. Pairs are
+/// neither moved nor re-sharded.
+///
 /// Stated steps begin in their order, each as soon as nothing would go dark by it; what the counts want comes beside
 /// them, and takes them for done. A re-shard lets the old instances serve until the new ones do if memory holds both
 /// (plan::plan_reshard), else they leave first. A newer plan drops the steps that have not begun; a re-shard that has
@@ -93,6 +99,8 @@ class PlanExecutor {
   using Member = FleetMember;
   /// Every instance that is not gone, oldest first.
   [[nodiscard]] const std::vector<Member>& members() const { return members_; }
+  /// That this instance is, or is a half of; null: it is gone.
+  [[nodiscard]] const Member* member_of(InstanceId instance) const;
   /// By shape.
   [[nodiscard]] const std::vector<policy::ShapeCount>& count();
   [[nodiscard]] std::vector<NodeView> nodes() const { return slots_.views(); }
@@ -125,6 +133,7 @@ class PlanExecutor {
     std::int32_t count;
     std::int32_t serving = 0;
     std::int32_t coming = 0;
+    double weight = 0.0;
     [[nodiscard]] bool fits(std::size_t of, NodeId at, PoolId in) const {
       return of == shape && (!node || *node == at) && (!pool || *pool == in);
     }
@@ -145,6 +154,8 @@ class PlanExecutor {
   void take_stock();
   void count_in(Member* member, std::size_t shape, NodeId node, PoolId pool, bool serves);
   InstanceId spawn(StartOrder order, const char* reason, Instant now);
+  InstanceId has_started(StartOrder& order, Instant now);
+  InstanceId joins(Member member, const char* reason, Instant now);
   bool call_back(Instant now);
   bool start_missing(Instant now);
   bool give_up_coming(Instant now);
@@ -157,6 +168,26 @@ class PlanExecutor {
   [[nodiscard]] bool may_leave(std::span<const InstanceId> ids) const;
   [[nodiscard]] bool pools_serve(std::span<const PoolWeight> weights, std::span<const InstanceId> without) const;
   [[nodiscard]] bool room_for_a_change() const;
+
+  // plan_pairs.cc: members of one instance or two
+  struct Stand {
+    GpuSlots::Place place;
+    std::optional<GpuSlots::Place> decode;  ///< of a pair
+  };
+  /// `node`: of the prefill instance, where it is a pair.
+  [[nodiscard]] std::optional<Stand> stand_for(std::size_t shape, std::optional<NodeId> node,
+                                               std::optional<NodeId> decode_node = {}) const;
+  InstanceId start(const Need& need, PoolId pool, Stand stand, const char* reason, Instant now);
+  bool settle(Member& member, bool where_it_is);
+  void take_gpus(const Member& member);
+  void give_gpus(const Member& member);
+  void give_up_gpus(Member& member);
+  [[nodiscard]] bool both_have(const Member& member, InstanceId half);
+  void forget_halves(const Member& member);
+  void open(const Member& member, Instant now);
+  void end(const Member& member, Instant now);
+  void half_died(Member& member, InstanceId half, Instant now);
+  [[nodiscard]] bool is_half(const Member& m) const { return options_.shapes[m.shape].role != Role::Colocated; }
 
   // plan_steps.cc: stated steps
   enum class Begun : std::uint8_t { Yes, Wait, Never };
@@ -185,6 +216,7 @@ class PlanExecutor {
   journal::Sink& sink_;
   GpuSlots slots_;
   std::vector<Member> members_;
+  std::vector<InstanceId> ahead_;      ///< halves that have come as far as the other has not
   std::vector<Attempts> attempts_;     ///< by shape
   bool planned_ = false;               ///< some plan has been accepted
   std::vector<Need> needs_;            ///< by shape

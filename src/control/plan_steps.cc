@@ -84,10 +84,9 @@ PlanExecutor::Begun PlanExecutor::begin_start(const PlanStep& step, const char*&
     return Begun::Never;
   }
   why = "no node has room";
-  auto place = room_for(shape, step.node);
-  if (!place) return Begun::Wait;
-  const InstanceId id = spawn({.shape = shape, .pool = pool, .node = place->node, .gpus = std::move(place->gpus)},
-                              "a step of the plan", now);
+  auto stand = stand_for(shape, step.node);
+  if (!stand) return Begun::Wait;
+  const InstanceId id = start(*need, pool, std::move(*stand), "a step of the plan", now);
   running_.push_back({.kind = StepKind::Start, .from = {}, .to = {id}});
   return Begun::Yes;
 }
@@ -97,6 +96,8 @@ PlanExecutor::Begun PlanExecutor::begin_leaving(const PlanStep& step, const char
     const Member* m = find(id);
     why = "an instance it is from does not serve any more";
     if (m == nullptr || !is_serving(*m) || claimed(id)) return Begun::Never;
+    why = "a pair is neither moved nor re-sharded";
+    if (m->decode && step.kind != StepKind::Drain) return Begun::Never;
   }
   if (step.kind == StepKind::Reshard) return begin_reshard(step, why, now);
   Member& from = *find(step.from.front());

@@ -111,7 +111,9 @@ struct StartOrder {
   std::vector<std::int32_t> gpus = {};  ///< of the node; empty: wherever the driver finds some
   /// A re-shard: these have the weights, and may still serve on the same GPUs.
   std::vector<InstanceId> from = {};
-  std::optional<Span> load = {};  ///< until it answers; none: what a start takes
+  std::optional<Span> load = {};    ///< until it answers; none: what a start takes
+  double weight = 0.0;              ///< in weighted turns; 0: its shape's
+  InstanceId decode = kNoInstance;  ///< it is the prefill instance of a pair with this one
 };
 
 /// Instances that come and go. Ids are the driver's and never reused.
@@ -122,7 +124,8 @@ class FleetPort {
   virtual InstanceId spawn(const StartOrder& order, Instant now) = 0;
   /// Let it have requests: it is up, or is called back from draining. PlanExecutor::serving() follows, maybe at once.
   virtual void open(InstanceId instance, Instant now) = 0;
-  /// No new requests; those in it go on. PlanExecutor::drained() follows, maybe at once.
+  /// No new requests; those in it go on. PlanExecutor::drained() follows, maybe at once: of a prefill instance when
+  /// none is being computed there and every prompt has left.
   virtual void drain(InstanceId instance, Instant now) = 0;
   /// End it. It is empty, or has never served, or does not answer.
   virtual void stop(InstanceId instance, Instant now) = 0;

@@ -139,6 +139,28 @@ struct Wanted {
   calibrate::ProfileRepository repository;
 };
 
+calibrate::ProfileRepository repository_of(const LoadProfileRequest& request) {
+  const std::string cache = config::cache_dir();
+  return calibrate::ProfileRepository(request.repository, cache.empty() ? "" : cache + "/profiles");
+}
+
+/// What the repository has by this name, else what is measured then, and put there.
+template <typename Measure>
+Result<std::shared_ptr<const plan::LoadTable>> found_or(const calibrate::ProfileRepository& repository,
+                                                        const std::string& name, bool again,
+                                                        const std::string& scenario, const Measure& measure) {
+  if (!again) {
+    auto found = repository.find(name);
+    if (!found) return std::unexpected(found.error());
+    if (*found) return std::make_shared<const plan::LoadTable>(std::move((*found)->table));
+  }
+  Result<plan::LoadTable> table = measure();
+  if (!table) return std::unexpected(table.error());
+  table->provenance.push_back(fmt::format("requests: of {}", scenario));
+  if (auto published = repository.publish(name, *table); !published) return std::unexpected(published.error());
+  return std::make_shared<const plan::LoadTable>(std::move(*table));
+}
+
 Wanted wanted_of(const config::LoadedScenario& loaded, const std::vector<calibrate::ClassRequests>& classes,
                  const LoadProfileRequest& request) {
   const calibrate::ProfiledEngine engine{loaded.gpus.front(), loaded.llm, loaded.scenario.engine};
@@ -146,9 +168,7 @@ Wanted wanted_of(const config::LoadedScenario& loaded, const std::vector<calibra
   if (options.clocks.empty()) options.clocks = calibrate::clocks_to_profile(engine.gpu);
   options.tps = profiled_tps(loaded);
   std::string name = fmt::format("{}@{}-{:016x}", engine.llm.name, engine.gpu.name, key_of(engine, classes, options));
-  const std::string cache = config::cache_dir();
-  return {engine, std::move(options), std::move(name),
-          calibrate::ProfileRepository(request.repository, cache.empty() ? "" : cache + "/profiles")};
+  return {engine, std::move(options), std::move(name), repository_of(request)};
 }
 
 }  // namespace
@@ -177,18 +197,8 @@ Result<std::shared_ptr<const plan::LoadTable>> load_profile(const config::Loaded
                                                             const LoadProfileRequest& request) {
   if (auto ok = config::check_tensor_parallel_only(loaded, "a load profile"); !ok) return std::unexpected(ok.error());
   const Wanted wanted = wanted_of(loaded, classes, request);
-  if (!request.again) {
-    auto found = wanted.repository.find(wanted.name);
-    if (!found) return std::unexpected(found.error());
-    if (*found) return std::make_shared<const plan::LoadTable>(std::move((*found)->table));
-  }
-  auto table = calibrate::profile_loads(wanted.engine, classes, wanted.options, request.progress);
-  if (!table) return std::unexpected(table.error());
-  table->provenance.push_back(fmt::format("requests: of {}", loaded.scenario.name));
-  if (auto published = wanted.repository.publish(wanted.name, *table); !published) {
-    return std::unexpected(published.error());
-  }
-  return std::make_shared<const plan::LoadTable>(std::move(*table));
+  return found_or(wanted.repository, wanted.name, request.again, loaded.scenario.name,
+                  [&] { return calibrate::profile_loads(wanted.engine, classes, wanted.options, request.progress); });
 }
 
 namespace {
@@ -298,6 +308,35 @@ Result<std::shared_ptr<const plan::LoadTable>> kind_profile(const config::Loaded
   auto made = std::make_shared<plan::LoadTable>(**rest);
   for (std::size_t c = 0; c < requests->size(); ++c) made->classes[c].kept_alone = (*table)->classes[c].kept_alone;
   return made;
+}
+
+Result<std::shared_ptr<const plan::LoadTable>> pair_profile(const config::LoadedScenario& loaded,
+                                                            const config::ClassOptions& classes,
+                                                            const std::string& data_dir, const ProfiledPairOf& of,
+                                                            const LoadProfileRequest& request) {
+  if (auto ok = config::check_tensor_parallel_only(loaded, "a load profile"); !ok) return std::unexpected(ok.error());
+  const auto requests = scenario_requests(loaded, classes, data_dir);
+  if (!requests) return std::unexpected(requests.error());
+  calibrate::ProfiledPair pair;
+  pair.link = loaded.scenario.link;
+  Digest digest;
+  std::string name = loaded.llm.name + "@";
+  const auto add = [&](calibrate::ProfiledPair::Half& half, std::size_t p, MegaHertz clock) {
+    half = {{loaded.gpus[p], loaded.llm, loaded.scenario.engine}, loaded.scenario.pools[p].tensor_parallel, clock};
+    calibrate::LoadProfilerOptions options = request.options;
+    options.tps = {half.tp};
+    options.clocks = {clock};
+    digest.add(key_of(half.engine, *requests, options));
+    name += half.engine.gpu.name;
+  };
+  add(pair.prefill, of.pair.prefill, of.prefill_clock);
+  name += "_";
+  add(pair.decode, of.pair.decode, of.decode_clock);
+  digest.add_text(fmt::format("{} {}", pair.link.bandwidth_bytes_per_s, pair.link.handoff_steps));
+  digest.add(pair.link.latency.ns());
+  return found_or(repository_of(request), fmt::format("{}-{:016x}", name, digest.value()), request.again,
+                  loaded.scenario.name,
+                  [&] { return calibrate::profile_pair_loads(pair, *requests, request.options, request.progress); });
 }
 
 namespace {

@@ -10,6 +10,7 @@
 #include "calibrate/load_profiler.h"
 #include "config/load.h"
 #include "model/classifier.h"
+#include "model/plan.h"
 #include "plan/load_table.h"
 #include "predict/length_hint.h"
 
@@ -54,6 +55,19 @@ struct LoadProfileRequest {
 [[nodiscard]] Result<std::shared_ptr<const plan::LoadTable>> kind_profile(const config::LoadedScenario& loaded,
                                                                           const config::ClassOptions& classes,
                                                                           const std::string& data_dir,
+                                                                          const LoadProfileRequest& request = {});
+
+/// Likewise of a P/D pair: a prefill instance of the scenario's pool `pair.prefill` and a decode instance of
+/// `pair.decode` at these clocks. Profiles are of the prefill instance's TP degree and clock; limits that no such pair
+/// keeps stay.
+struct ProfiledPairOf {
+  PairShape pair;
+  MegaHertz prefill_clock, decode_clock;
+};
+[[nodiscard]] Result<std::shared_ptr<const plan::LoadTable>> pair_profile(const config::LoadedScenario& loaded,
+                                                                          const config::ClassOptions& classes,
+                                                                          const std::string& data_dir,
+                                                                          const ProfiledPairOf& of,
                                                                           const LoadProfileRequest& request = {});
 
 /// Requests per second of each class of the scenario's workload, minute by minute; `hint`: of the class that it takes

@@ -108,7 +108,8 @@ FairnessBasis fairness_of(const config::LoadedScenario& loaded,
           stated.limit};
 }
 
-/// Every pool a shape, and the machines they stand on: what these leave of a machine draws power under any planner.
+/// Every pool a shape, and pairs of them; and the machines they stand on: what these leave of a machine draws power
+/// under any planner.
 void set_machines(sim::ScalingSetup& made, const config::LoadedScenario& loaded,
                   const std::vector<std::shared_ptr<const PoolMaker>>& pools) {
   for (std::size_t p = 0; p < pools.size(); ++p) {
@@ -118,9 +119,15 @@ void set_machines(sim::ScalingSetup& made, const config::LoadedScenario& loaded,
       WATTLE_CHECK(instance.has_value(), "what was made once can be made again");
       return std::move(*instance);
     };
-    made.shapes.push_back(
-        {pool.gpus(), pool.max_load_per_s, make, pools[p]->spec->pool, config::nodes_for(loaded.scenario, p)});
+    made.shapes.push_back({pool.gpus(), pool.max_load_per_s, make, pools[p]->spec->pool,
+                           config::nodes_for(loaded.scenario, p), pool.role});
     made.shape_of.insert(made.shape_of.end(), static_cast<std::size_t>(pool.count), p);
+  }
+  for (const PairShape& pair : config::pairs_of(loaded.scenario)) {
+    auto& shape = made.shapes.emplace_back();
+    shape.gpus = made.shapes[pair.prefill].gpus + made.shapes[pair.decode].gpus;
+    shape.pool = made.shapes[pair.prefill].pool;
+    shape.pair = pair;
   }
   made.nodes = config::nodes_of(loaded.scenario);
   made.idle_gpu = config::idle_gpus_of(loaded.scenario);
@@ -156,8 +163,17 @@ Result<sim::ScalingSetup> make_scaling(const config::LoadedScenario& loaded, con
 Result<void> check_scaling(const config::LoadedScenario& loaded, const systems::LoadedRecipe& recipe) {
   const auto& pools = loaded.scenario.pools;
   const auto other = std::ranges::find_if(pools, [](const auto& pool) { return pool.role != Role::Colocated; });
-  if (!recipe.recipe.scales() || other == pools.end()) return {};
-  return bad_input(recipe.origins.of("scaling.policy"), "only colocated instances are scaled; the scenario has others");
+  if (!recipe.recipe.scales() || other == pools.end() || systems::needs_sites(recipe.recipe)) return {};
+  return bad_input(
+      recipe.origins.of("scaling.policy"),
+      "only colocated instances are scaled; the scenario has others, of which FREESH's recipes start pairs "
+      "(scaling.pairs)");
+}
+
+/// Shapes of the instances that one of a shape has, those that decode first.
+std::vector<std::size_t> instances_of(std::size_t shape, const sim::ShapeSetup& of) {
+  if (!of.pair) return {shape};
+  return {of.pair->decode, of.pair->prefill};
 }
 
 /// A fleet that a planner sizes by classes begins as its first plan says, whatever the scenario's counts.
@@ -176,23 +192,29 @@ Result<void> begin_as_planned(PreparedRun& run, const config::LoadedScenario& lo
   for (const PlanTarget& target : plan.instances) {
     const auto& shape = setup.scaling.shapes[target.shape];
     for (std::int32_t i = 0; i < target.count; ++i) {
-      if (const auto place = slots.place(target.shape, shape.gpus, std::nullopt, shape.nodes)) {
-        slots.take(place->node, place->gpus);
-      } else {
-        return bad_input(loaded.scenario.file,
-                         fmt::format("the first plan has {} instances of [[fleet]] {} with {} GPUs each, and no "
-                                     "[[node]] has room for number {}: see node.gpus, node.count",
-                                     target.count, target.shape, shape.gpus, i + 1));
+      InstanceId decode = kNoInstance;
+      for (const std::size_t half : instances_of(target.shape, shape)) {
+        const auto& stands = setup.scaling.shapes[half];
+        if (const auto place = slots.place(half, stands.gpus, std::nullopt, stands.nodes)) {
+          slots.take(place->node, place->gpus);
+        } else {
+          return bad_input(loaded.scenario.file,
+                           fmt::format("the first plan has {} instances of [[fleet]] {} with {} GPUs each, and no "
+                                       "[[node]] has room for number {}: see node.gpus, node.count",
+                                       target.count, half, stands.gpus, i + 1));
+        }
+        const InstanceId id(static_cast<std::int32_t>(setup.instances.size()));
+        auto instance = makers[half]->make(id);
+        WATTLE_CHECK(instance.has_value(), "what was made once can be made again");
+        InstanceSpec spec = *instance->spec;
+        spec.pool = target.pool.value_or(spec.pool);
+        spec.decode = std::exchange(decode, id);
+        if (target.weight > 0.0) spec.weight = target.weight;
+        instance->spec = std::make_shared<const InstanceSpec>(std::move(spec));
+        run.facts.instances.push_back({id, *instance->spec});
+        setup.instances.push_back(std::move(*instance));
+        setup.scaling.shape_of.push_back(target.shape);
       }
-      const InstanceId id(static_cast<std::int32_t>(setup.instances.size()));
-      auto instance = makers[target.shape]->make(id);
-      WATTLE_CHECK(instance.has_value(), "what was made once can be made again");
-      InstanceSpec spec = *instance->spec;
-      spec.pool = target.pool.value_or(spec.pool);
-      instance->spec = std::make_shared<const InstanceSpec>(std::move(spec));
-      run.facts.instances.push_back({id, *instance->spec});
-      setup.instances.push_back(std::move(*instance));
-      setup.scaling.shape_of.push_back(target.shape);
     }
   }
   if (setup.instances.empty()) return bad_input("the first plan", "has no instance: " + plan.why());

@@ -21,13 +21,13 @@ constexpr double kQuantile = 0.9;
 /// same.
 constexpr std::int64_t kRequests = 6000;
 
-/// The pools of one GPU alone.
+/// The colocated pools of one GPU alone.
 config::LoadedScenario only(const config::LoadedScenario& loaded, const std::string& gpu) {
   config::LoadedScenario some = loaded;
   some.scenario.pools.clear();
   some.gpus.clear();
   for (std::size_t p = 0; p < loaded.scenario.pools.size(); ++p) {
-    if (loaded.scenario.pools[p].gpu != gpu) continue;
+    if (loaded.scenario.pools[p].gpu != gpu || loaded.scenario.pools[p].role != Role::Colocated) continue;
     some.scenario.pools.push_back(loaded.scenario.pools[p]);
     some.gpus.push_back(loaded.gpus[p]);
   }
@@ -56,6 +56,24 @@ Result<void> add_nodes(systems::SiteFleet& fleet, const config::LoadedScenario& 
     fleet.nodes.push_back({site, k, node.gpus});
   }
   return {};
+}
+
+LoadProfileRequest as_rated() {
+  LoadProfileRequest request;
+  request.options.quantile = kQuantile;
+  request.options.requests = kRequests;
+  request.options.clocks.clear();
+  return request;
+}
+
+auto pair_rater(const config::LoadedScenario& loaded, const config::ClassOptions& classes, const std::string& data_dir,
+                const std::vector<systems::SiteFleet::Shape>& shapes) {
+  return [loaded, classes, data_dir, shapes](const PairShape& pair, bool sweet) {
+    const auto& prefill = shapes[pair.prefill];
+    const auto& decode = shapes[pair.decode];
+    return pair_profile(loaded, classes, data_dir,
+                        {pair, sweet ? prefill.sweet : prefill.top, sweet ? decode.sweet : decode.top}, as_rated());
+  };
 }
 
 /// Beyond its data a series has its nearest value, which nobody measured.
@@ -94,20 +112,22 @@ Result<std::shared_ptr<const systems::SiteFleet>> site_fleet(
     shape.site = static_cast<std::size_t>(config::site_of(scenario, pool).value());
     shape.kind = kind_of(*fleet, pool.gpu);
     shape.tensor_parallel = pool.tensor_parallel;
+    shape.role = pool.role;
     shape.top = loaded.gpus[p].clock_max;
     shape.sweet = calibrate::sweet_clock(*models[p], config::engine_of(scenario, pool), pool.role);
     fleet->shapes.push_back(shape);
   }
   if (auto ok = add_nodes(*fleet, loaded); !ok) return std::unexpected(ok.error());
   add_kept(*fleet, config::make_service(scenario).tenants);
+  fleet->pairs = config::pairs_of(scenario);
+  fleet->rate_pair = pair_rater(loaded, classes, data_dir, fleet->shapes);
   for (std::size_t k = 0; k < fleet->kinds.size(); ++k) {
-    LoadProfileRequest request;
-    request.options.quantile = kQuantile;
-    request.options.requests = kRequests;
-    request.options.clocks.clear();
+    LoadProfileRequest request = as_rated();
     for (const auto& shape : fleet->shapes) {
-      if (shape.kind == k) request.options.clocks.insert(request.options.clocks.end(), {shape.top, shape.sweet});
+      if (shape.kind != k || shape.role != Role::Colocated) continue;
+      request.options.clocks.insert(request.options.clocks.end(), {shape.top, shape.sweet});
     }
+    if (request.options.clocks.empty()) continue;
     std::ranges::sort(request.options.clocks);
     const auto repeated = std::ranges::unique(request.options.clocks);
     request.options.clocks.erase(repeated.begin(), repeated.end());

@@ -256,6 +256,7 @@ nlohmann::ordered_json AdminApi::workers(std::optional<std::int32_t> only_id) {
            {"type", state.options.type},
            {"site", state.options.site},
            {"pool", view.spec->pool.value()},
+           {"decode", state.options.decode == kNoInstance ? "" : std::to_string(state.options.decode.value())},
            {"node", view.spec->node.value()},
            {"view",
             {{"source", text_of(control_.source(state.worker->id, now))},

@@ -223,6 +223,23 @@ TEST(Strangers, AWorkerThatIsThereIsNotAddedAgain) {
   EXPECT_EQ(admin(rig, worker(url + "/v2")).substr(9, 3), "202") << "another path, another engine";
 }
 
+TEST(Strangers, APairIsOfAPrefillWorkerAndADecodeWorkerThatIsThere) {
+  Rig rig;
+  const auto pair = [&](const char* role, const char* decode) {
+    return admin(rig, worker("http://127.0.0.1:9", fmt::format(R"(,"worker_type":"{}","decode":{})", role, decode)));
+  };
+  EXPECT_NE(pair("prefill", R"("7")").find("no decode worker"), std::string::npos);
+  EXPECT_NE(pair("prefill", R"("0")").find("no decode worker"), std::string::npos) << "it is colocated";
+  for (const char* wrong : {R"("x")", R"("")", "1", R"("-1")"}) {
+    EXPECT_NE(pair("prefill", wrong).find("decode must be the id"), std::string::npos) << wrong;
+  }
+  EXPECT_EQ(admin(rig, worker("http://127.0.0.1:8", R"(,"worker_type":"decode")")).substr(9, 3), "202");
+  EXPECT_NE(pair("decode", R"("1")").find("decode must be the id"), std::string::npos);
+  EXPECT_EQ(pair("prefill", R"("1")").substr(9, 3), "202");
+  const std::string shown = admin(rig, "GET /workers/2 HTTP/1.1\r\nHost: h\r\n\r\n");
+  EXPECT_NE(shown.find(R"("decode":"1")"), std::string::npos) << shown;
+}
+
 TEST(Strangers, EnginesGivenAtTheStartStandApart) {
   const auto said = [](std::vector<std::string> urls) {
     std::vector<WorkerOptions> workers;

@@ -95,6 +95,25 @@ std::optional<std::int32_t> id_of(const nlohmann::json& value) {
   }
   return value.get<std::int32_t>();
 }
+
+/// As GET /workers says it; kNoInstance: it is none.
+InstanceId worker_of(const nlohmann::json& value) {
+  const std::string said = value.is_string() ? value.get<std::string>() : "";
+  std::int32_t id = -1;
+  const auto read = std::from_chars(said.data(), said.data() + said.size(), id);
+  const bool whole = read.ec == std::errc() && read.ptr == said.data() + said.size() && id >= 0;
+  return whole ? InstanceId(id) : kNoInstance;
+}
+
+std::optional<Role> role_of(const nlohmann::json& type) {
+  if (type == "prefill") return Role::Prefill;
+  if (type == "decode") return Role::Decode;
+  return type == "regular" ? std::optional(Role::Colocated) : std::nullopt;
+}
+
+bool are_names(const nlohmann::json& list) {
+  return list.is_array() && std::ranges::all_of(list, [](const nlohmann::json& name) { return name.is_string(); });
+}
 }  // namespace
 
 std::expected<WorkerOptions, net::ApiError> read_worker(std::string_view text) {
@@ -118,13 +137,9 @@ std::expected<WorkerOptions, net::ApiError> read_worker(std::string_view text) {
     if (out.url.empty()) return wrong("url", "url must not be empty; null while the engine starts");
   }
   if (const auto* type = given("worker_type")) {
-    if (*type == "prefill") {
-      out.role = Role::Prefill;
-    } else if (*type == "decode") {
-      out.role = Role::Decode;
-    } else if (*type != "regular") {
-      return wrong("worker_type", "worker_type must be regular, prefill or decode");
-    }
+    const auto role = role_of(*type);
+    if (!role) return wrong("worker_type", "worker_type must be regular, prefill or decode");
+    out.role = *role;
   }
   if (const auto* fpm = given("step_reports")) {
     if (!fpm->is_string()) return wrong("step_reports", "step_reports must be an endpoint like tcp://host:port");
@@ -142,10 +157,7 @@ std::expected<WorkerOptions, net::ApiError> read_worker(std::string_view text) {
     out.models.push_back(model->get<std::string>());
   }
   if (const auto* models = given("models")) {
-    const auto is_text = [](const nlohmann::json& name) { return name.is_string(); };
-    if (!models->is_array() || !std::ranges::all_of(*models, is_text)) {
-      return wrong("models", "models must be an array of names");
-    }
+    if (!are_names(*models)) return wrong("models", "models must be an array of names");
     for (const auto& name : *models) out.models.push_back(name.get<std::string>());
   }
   if (const auto* pool = given("pool")) {
@@ -169,6 +181,11 @@ std::expected<WorkerOptions, net::ApiError> read_worker(std::string_view text) {
     const auto id = id_of(*node);
     if (!id) return wrong("node", "node must be the id of a node, from 0");
     out.node = NodeId(*id);
+  }
+  if (const auto* decode = given("decode")) {
+    out.decode = worker_of(*decode);
+    if (out.decode == kNoInstance || out.role != Role::Prefill)
+      return wrong("decode", "decode must be the id of the decode worker with which this prefill worker is a pair");
   }
   // Above nothing and up to `most`; `out` stays as it is when the key is not there.
   const auto count = [&](const char* key, std::uint64_t most, auto& number) {

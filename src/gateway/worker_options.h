@@ -24,6 +24,7 @@ struct WorkerOptions {
   PoolId pool_id{};                      ///< where no name is given: pools of a plan have none
   std::string type;  ///< name of the class of requests it is for, whose number its pool then has; empty: not said
   NodeId node{};
+  InstanceId decode = kNoInstance;  ///< prefill: the worker with which it is a pair; none: whichever routing says
   double weight = 1.0;
   std::string step_reports;                     ///< ZeroMQ endpoint of its forward-pass metrics; empty: none
   bool load_reports = false;                    ///< asked for with each request (ORCA), and no gauge of it is read
@@ -39,8 +40,8 @@ struct WorkerOptions {
 [[nodiscard]] Result<void> check_apart(std::span<const WorkerOptions> workers, std::string_view where);
 
 /// {"url", "worker_type", "step_reports", "load": "orca", "tensor_parallel", "kv_capacity_tokens", "bootstrap_port",
-/// "site", "pool", "node", "weight", "type", "model_id" or "models"}, the pool by name or id. Other keys are other
-/// gateways' and ignored.
+/// "site", "pool", "node", "decode", "weight", "type", "model_id" or "models"}, the pool by name or id. Other keys are
+/// other gateways' and ignored.
 [[nodiscard]] std::expected<WorkerOptions, net::ApiError> read_worker(std::string_view body);
 
 }  // namespace wattle::gateway

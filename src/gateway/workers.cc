@@ -133,15 +133,21 @@ Result<InstanceId> WorkerRegistry::add(const WorkerOptions& stated, std::string_
   const SiteId site(wanted.site.empty() ? 0 : static_cast<std::int32_t>(place - options_.sites.begin()));
   const auto pool = pool_of(wanted, where);
   if (!pool) return std::unexpected(pool.error());
-  if (site != described->spec->site || *pool != described->spec->pool || wanted.node != described->spec->node) {
+  if (site != described->spec->site || *pool != described->spec->pool || wanted.node != described->spec->node ||
+      wanted.decode != kNoInstance) {
     auto spec = std::make_shared<InstanceSpec>(*described->spec);
     spec->site = site;
     spec->pool = *pool;
     spec->node = wanted.node;
+    spec->decode = wanted.decode;
     described->spec = std::move(spec);
   }
   InstanceId id = kNoInstance;
+  bool decodes = true;  // the other one of its pair
   control_.run_and_wait([&](control::FleetLoop& core, Instant now) {
+    const WorkerState* const other = wanted.decode == kNoInstance ? nullptr : find(wanted.decode);
+    decodes = wanted.decode == kNoInstance || (other != nullptr && other->worker->role == Role::Decode);
+    if (!decodes) return;
     InstanceView view;
     view.spec = described->spec.get();
     view.accepting = false;
@@ -163,6 +169,7 @@ Result<InstanceId> WorkerRegistry::add(const WorkerOptions& stated, std::string_
     }
     if (!options_.probe_health && !starting) set_up(core, id, true, now);
   });
+  if (!decodes) return bad_input(std::string(where), "there is no decode worker with the id that its pair names");
   if (agents_ && !wanted.step_reports.empty()) {
     // The engine that published there before is gone.
     const InstanceId before = agents_->know(wanted.step_reports, id);

@@ -34,6 +34,7 @@ Json json_of(const PlanTarget& target) {
   Json json{{"shape", target.shape}, {"count", target.count}};
   put(json, "node", target.node);
   put(json, "pool", target.pool);
+  if (target.weight > 0.0) json["weight"] = target.weight;
   return json;
 }
 

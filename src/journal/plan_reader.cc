@@ -137,6 +137,8 @@ Plan plan_of(const Read& json, Span later) {
     plan.instances.push_back({static_cast<std::size_t>(whole(target, "shape", 0, kMostId)),
                               number(target, "count", 0, kMostInstances), id_of<NodeId>(target, "node"),
                               id_of<PoolId>(target, "pool")});
+    if (target.contains("weight")) plan.instances.back().weight = get<double>(target, "weight");
+    if (!(plan.instances.back().weight >= 0.0)) throw std::invalid_argument("weight must be a number from 0");
   });
   each(json, "weights", [&](const Read& w) {
     const auto weight = get<double>(w, "weight");

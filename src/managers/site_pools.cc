@@ -322,7 +322,9 @@ Plan SitePools::translated() {
   std::ranges::stable_sort(pools, std::greater{}, gpus);
   for (const auto& pool : pools) {
     const auto shape = setup_.shapes[pool.site][pool.mode];
-    if (shape) plan.instances.push_back({*shape, pool.workers, {}, PoolId(static_cast<std::int32_t>(pool.type))});
+    if (!shape) continue;
+    plan.instances.push_back({*shape, pool.workers, {}, PoolId(static_cast<std::int32_t>(pool.type))});
+    if (options_.weighs) plan.instances.back().weight = rated_[pool.type].ratings[pool.mode]->max_per_s;
   }
   const auto& type_of = setup_.type_of[newest_.partition];
   const std::size_t types = setup_.problem.partitions[newest_.partition].types.size();

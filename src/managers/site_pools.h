@@ -25,6 +25,7 @@ struct SitePoolsOptions {
   /// Instead of where it is best: the cleanest sites that can carry the demand with the margin, as few as do.
   bool cleanest = false;
   bool pooled = false;  ///< any request goes to any worker, whatever class that was planned for
+  bool weighs = false;  ///< workers of a pool get turns by what they carry as they are rated
 };
 
 /// What is planned over, and how the planner's nouns are the fleet's.

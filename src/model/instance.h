@@ -44,6 +44,8 @@ struct InstanceSpec {
   PoolId pool;
   NodeId node;
   SiteId site;
+  /// Of a pair's prefill instance: where its requests decode; kNoInstance: wherever routing says.
+  InstanceId decode = kNoInstance;
 };
 
 /// What is said of an instance of which nothing is known.

@@ -47,12 +47,18 @@ struct PlanStep {
   StepCost cost;
 };
 
+/// A shape of two engines, a P/D pair: prompts are computed by the one, and go on at the other.
+struct PairShape {
+  std::size_t prefill = 0, decode = 0;  ///< shapes
+};
+
 /// So many instances of a shape on a node in a pool; none: on any, in any.
 struct PlanTarget {
   std::size_t shape = 0;
   std::int32_t count = 0;
   std::optional<NodeId> node;
   std::optional<PoolId> pool;
+  double weight = 0.0;  ///< of each that starts, in weighted turns; 0: its shape's
 };
 
 /// This share of a class's requests goes to this pool. What a class's weights lack of 1 is shed: it is not served.
@@ -141,6 +147,17 @@ struct FleetMember {
   NodeId node{};
   std::vector<std::int32_t> gpus = {};  ///< of the node, counted from 0; empty: nodes are not accounted for
   bool changing = false;                ///< a step that has begun is about it: leave it alone
+  /// Of a pair: where it decodes; all else is of its prefill instance.
+  struct Half {
+    InstanceId id;
+    NodeId node{};
+    std::vector<std::int32_t> gpus = {};
+  };
+  std::optional<Half> decode = {};
+
+  /// It, or a half of it.
+  [[nodiscard]] bool is(InstanceId instance) const { return id == instance || (decode && decode->id == instance); }
+  [[nodiscard]] NodeId node_of(InstanceId half) const { return half == id || !decode ? node : decode->node; }
 };
 
 /// A node as planners see it.

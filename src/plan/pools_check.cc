@@ -84,8 +84,10 @@ class Checker {
     std::vector<int> left = problem_.sites[n].nodes[c];
     std::vector<int> workers;
     for (const WorkerPool& pool : plan_.pools) {
-      const int gpus = problem_.modes[pool.mode].gpus[c];
-      if (pool.site == n && gpus > 0) workers.insert(workers.end(), static_cast<std::size_t>(pool.workers), gpus);
+      problem_.modes[pool.mode].each_block(c, [&](int together) {
+        const auto count = static_cast<std::size_t>(pool.site == n && together > 0 ? pool.workers : 0);
+        workers.insert(workers.end(), count, together);
+      });
     }
     std::ranges::sort(workers, std::greater{});
     return std::ranges::all_of(workers, [&](int gpus) {

@@ -14,6 +14,15 @@ namespace wattle::plan {
 struct WorkerMode {
   std::string name;
   std::vector<int> gpus;
+  /// Of several engines, such as a pair's two: each one's GPUs by kind, which stand together on a node; their sum is
+  /// `gpus`. Empty: all of a kind stand together.
+  std::vector<std::vector<int>> engines = {};
+  /// Calls visit(n) for every n of its GPUs of the kind that stand together.
+  template <typename Visit>
+  void each_block(std::size_t kind, Visit&& visit) const {
+    if (engines.empty()) visit(gpus[kind]);
+    for (const auto& engine : engines) visit(engine[kind]);
+  }
 };
 
 /// What one worker of a mode does for one type of request, measured at the highest clock.

@@ -103,7 +103,9 @@ std::vector<GpuLimit> gpu_limits(const PoolsProblem& problem, const PoolSite& si
     if (c >= site.nodes.size() || site.nodes[c].empty()) continue;
     std::set<int> sizes;
     for (const WorkerMode& mode : problem.modes) {
-      if (mode.gpus[c] > 1) sizes.insert(mode.gpus[c]);
+      mode.each_block(c, [&](int together) {
+        if (together > 1) sizes.insert(together);
+      });
     }
     for (const int size : sizes) {
       int held = 0;

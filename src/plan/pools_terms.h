@@ -46,14 +46,19 @@ class JouleWeights {
 [[nodiscard]] double mean_demand(const PoolType& type);
 [[nodiscard]] double peak_demand(const PoolType& type);
 
-/// At a site, workers whose GPUs of a kind are a multiple of `size` have together no more than `gpus` of them: what its
-/// nodes hold in pieces of that size. Where sizes divide one another, as TP degrees do, who keeps all limits fits.
+/// At a site, workers' engines whose GPUs of a kind are a multiple of `size` have together no more than `gpus` of them:
+/// what its nodes hold in pieces of that size. Where sizes divide one another, as TP degrees do, who keeps all limits
+/// fits.
 struct GpuLimit {
   std::size_t kind = 0;
   int size = 1;  ///< 1: every worker, all GPUs
   int gpus = 0;
   /// GPUs that one worker of the mode takes of it.
-  [[nodiscard]] int needs(const WorkerMode& mode) const { return mode.gpus[kind] % size == 0 ? mode.gpus[kind] : 0; }
+  [[nodiscard]] int needs(const WorkerMode& mode) const {
+    int all = 0;
+    mode.each_block(kind, [&](int together) { all += together % size == 0 ? together : 0; });
+    return all;
+  }
 };
 /// One for all GPUs of each kind, and those of nodes that do not follow from it for whole workers.
 [[nodiscard]] std::vector<GpuLimit> gpu_limits(const PoolsProblem& problem, const PoolSite& site);

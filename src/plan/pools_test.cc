@@ -108,14 +108,6 @@ TEST(Pools, PublishedChargesPeakPowerAndRewardsIdleWorkers) {
   EXPECT_EQ(workers_in(planned(problem)), 1);
 }
 
-TEST(Pools, APairOverTwoKindsTakesBoth) {
-  PoolsProblem problem = small_problem({on({2, 4})}, 25.0, {{{16, 8}, 100.0}, {{16, 16}, 200.0}});
-  const PoolsPlan plan = planned(problem);
-  ASSERT_EQ(plan.pools.size(), 2U);  // three pairs: two where the second kind has 8, one where it has 16
-  EXPECT_EQ(plan.pools[0].workers, 2);
-  EXPECT_EQ(plan.pools[1].workers, 1);
-}
-
 TEST(Pools, NodesHoldWholeWorkers) {
   const std::vector<SmallMode> modes = {on({2}), on({4}, {{}, 700, 200, 30.0})};
   const auto demand = [&](double rate, std::vector<int> nodes) {

@@ -68,9 +68,14 @@ void PlannedFleet::note(std::int32_t id, Engine& engine) {
     return;
   }
   if (!engine.process) return;
-  const nlohmann::ordered_json said{
-      {"endpoint", slots_[engine.slot].fpm}, {"worker", engine.worker}, {"pool", engine.pool.value()},
-      {"offered", engine.offered},           {"warms", engine.warms},   {"draining", !engine.offered && engine.served}};
+  const nlohmann::ordered_json said{{"endpoint", slots_[engine.slot].fpm},
+                                    {"worker", engine.worker},
+                                    {"pool", engine.pool.value()},
+                                    {"weight", engine.weight},
+                                    {"decode", engine.decode.value()},
+                                    {"offered", engine.offered},
+                                    {"warms", engine.warms},
+                                    {"draining", !engine.offered && engine.served}};
   std::string text = said.dump();
   if (text == engine.noted) return;
   engine.noted = std::move(text);
@@ -103,6 +108,8 @@ std::optional<control::PlanExecutor::Member> PlannedFleet::adopt(std::int32_t id
   engine.process.emplace(std::move(*process));
   engine.worker = noted.value("worker", "");
   engine.pool = PoolId(noted.value("pool", home_[slot->pool].value()));
+  engine.weight = noted.value("weight", 0.0);
+  engine.decode = InstanceId(noted.value("decode", kNoInstance.value()));
   engine.warms = noted.value("warms", true);
   engine.offered = noted.value("offered", false);
   engine.served = engine.offered || noted.value("draining", false);
@@ -121,7 +128,7 @@ std::optional<control::PlanExecutor::Member> PlannedFleet::adopt(std::int32_t id
 }
 
 Result<Plan> PlannedFleet::read_given(const std::string& json) const {
-  return given_plan_from_json(json, loaded_.scenario.pools.size(), loaded_.scenario.serving_pools.size());
+  return given_plan_from_json(json, home_.size(), loaded_.scenario.serving_pools.size());
 }
 
 Result<void> PlannedFleet::give(const std::string& json) {
@@ -146,14 +153,52 @@ void PlannedFleet::adopt_left(Mode mode) {
     if (std::from_chars(file.data() + 7, last, id).ptr == last) ids.push_back(id);
   }
   std::ranges::sort(ids);
+  std::vector<control::PlanExecutor::Member> found;
   for (const std::int32_t id : ids) {
     next_ = std::max(next_, id + 1);
-    const auto member = adopt(id);
-    if (!member) continue;
-    scaler_->adopt(*member, now());
-    decision({now(), journal::DecisionKind::Phase, mode, RequestId{-1}, member->id,
-              static_cast<std::int64_t>(member->phase), "left by a planner that is gone"});
+    if (auto member = adopt(id)) found.push_back(std::move(*member));
   }
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    const auto decodes = [&](const auto& other) { return at(other.id).decode == found[i].id; };
+    if (std::ranges::any_of(found, decodes)) continue;  // with its prefill engine
+    const auto member = paired(found, i);
+    scaler_->adopt(member, now());
+    for (const auto& one : found) {
+      if (!member.is(one.id)) continue;
+      decision({now(), journal::DecisionKind::Phase, mode, RequestId{-1}, one.id,
+                static_cast<std::int64_t>(member.phase), "left by a planner that is gone"});
+    }
+  }
+}
+
+/// With the other engine of its pair; one that has lost it drains.
+control::PlanExecutor::Member PlannedFleet::paired(std::vector<control::PlanExecutor::Member>& found,
+                                                   std::size_t at_position) {
+  control::PlanExecutor::Member member = found[at_position];
+  Engine& engine = at(member.id);
+  const auto& pools = loaded_.scenario.pools;
+  const bool beside = std::ranges::find(pools, Role::Colocated, &config::PoolOptions::role) != pools.end();
+  // Beside colocated engines others are of pairs alone.
+  if (pools[slots_[engine.slot].pool].role == Role::Colocated || !beside) return member;
+  const auto other = std::ranges::find(found, engine.decode, &control::PlanExecutor::Member::id);
+  if (other == found.end()) {
+    engine.offered = false;
+    engine.served = true;
+    member.phase = Phase::Draining;
+    return member;
+  }
+  const auto is_it = [&](const PairShape& pair) { return pair.prefill == member.shape && pair.decode == other->shape; };
+  member.shape = pools.size() + static_cast<std::size_t>(std::ranges::find_if(pairs_, is_it) - pairs_.begin());
+  member.decode = {other->id, other->node, other->gpus};
+  if (member.phase == other->phase) return member;
+  const bool drains = member.phase == Phase::Draining || other->phase == Phase::Draining;
+  member.phase = drains ? Phase::Draining : Phase::Spawning;
+  if (drains) return member;
+  for (Engine* half : {&engine, &at(other->id)}) {  // what serves already takes requests again at once
+    half->warms = half->warms && !half->offered;
+    half->offered = false;
+  }
+  return member;
 }
 
 void PlannedFleet::stop_all() {

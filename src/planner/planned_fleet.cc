@@ -77,6 +77,8 @@ PlannedFleet::PlannedFleet(const config::LoadedScenario& loaded, std::vector<Eng
     home_.push_back(scenario.serving_pools.empty() ? PoolId(static_cast<std::int32_t>(p))
                                                    : config::pool_named(scenario, scenario.pools[p].pool));
   }
+  pairs_ = config::pairs_of(scenario);
+  for (const PairShape& pair : pairs_) home_.push_back(home_[pair.prefill]);
 }
 
 /// A node has the GPUs that its slots name, in their order.
@@ -106,8 +108,19 @@ Result<void> PlannedFleet::begin(const systems::Recipe& recipe) {
   options.period = options.retry = recipe.scaling_period;
   options.spawn_limit = scenario.spawn.load + scenario.spawn.warm + kStartLimit;
   for (const auto& pool : scenario.pools) {
-    options.shapes.push_back({pool.tensor_parallel, pool.max_load_per_s, scenario.spawn.load + scenario.spawn.warm,
-                              home_[options.shapes.size()]});
+    options.shapes.push_back({pool.tensor_parallel,
+                              pool.max_load_per_s,
+                              scenario.spawn.load + scenario.spawn.warm,
+                              home_[options.shapes.size()],
+                              {},
+                              pool.role});
+  }
+  for (const PairShape& pair : pairs_) {
+    policy::Shape shape = options.shapes[pair.prefill];
+    shape.gpus += options.shapes[pair.decode].gpus;
+    shape.role = Role::Colocated;
+    shape.pair = pair;
+    options.shapes.push_back(std::move(shape));
   }
   options.nodes = number_gpus();
   for (const EngineSlot& slot : slots_) options.places.push_back({slot.pool, slot.node, slot.places});
@@ -172,6 +185,8 @@ InstanceId PlannedFleet::start(const control::StartOrder& order) {
   Engine& engine = engines_[id.value()];
   engine.warms = !order.load.has_value();
   engine.pool = order.pool;
+  engine.weight = order.weight;
+  engine.decode = order.decode;
   if (!place) {
     net::log_line(net::LogLevel::Warning, "no slot for an engine of this [[fleet]] on this node",
                   {{"fleet", static_cast<std::int64_t>(shape)}, {"node", order.node.value()}});
@@ -189,6 +204,7 @@ InstanceId PlannedFleet::start(const control::StartOrder& order) {
       "--gpus",         fmt::format("{}", fmt::join(free->gpus, ",")),
       "--fpm",          free->fpm,
       "--id",           name,
+      "--role",         std::string(journal::name_of(pool.role)),
       "--step-reports", loaded_.scenario.measurement.telemetry == TelemetrySource::StepStarts ? "start" : "ended",
       "--load-s",       fmt::format("{}", load.seconds())};
   const auto options = config::engine_arguments(config::engine_of(loaded_.scenario, pool));
@@ -213,6 +229,16 @@ void PlannedFleet::announce(Engine& engine) {
   const auto& pool = loaded_.scenario.pools[slot.pool];
   nlohmann::json body{{"url", nullptr}, {"tensor_parallel", pool.tensor_parallel}, {"step_reports", slot.fpm}};
   if (!engine.url.empty()) body["url"] = engine.url;
+  if (pool.role != Role::Colocated) body["worker_type"] = journal::name_of(pool.role);
+  if (engine.weight > 0.0) body["weight"] = engine.weight;
+  if (engine.decode != kNoInstance) {
+    const auto other = engines_.find(engine.decode.value());
+    if (other == engines_.end()) return;  // it has ended, and this one is about to
+    (void)look(other->second);            // forgets the gateway's name of it if that has restarted
+    if (other->second.worker.empty()) announce(other->second);
+    if (other->second.worker.empty()) return;
+    body["decode"] = other->second.worker;
+  }
   if (!pool.site.empty()) body["site"] = pool.site;
   body["pool"] = engine.pool.value();
   body["node"] = slot.node.value();
@@ -224,9 +250,8 @@ void PlannedFleet::announce(Engine& engine) {
 
 /// Called for one that has come up, which takes requests when it is warm, or called back from draining.
 void PlannedFleet::open(InstanceId instance, Instant) {
-  const auto& members = scaler_->members();
-  const auto member = std::ranges::find(members, instance, &control::PlanExecutor::Member::id);
-  if (member != members.end() && member->phase != journal::Phase::Warming) at(instance).offered = true;
+  const auto* member = scaler_->member_of(instance);
+  if (member != nullptr && member->phase != journal::Phase::Warming) at(instance).offered = true;
 }
 
 void PlannedFleet::stop(InstanceId instance, Instant) {
@@ -285,31 +310,42 @@ bool PlannedFleet::answers(Engine& engine) {
   return health && health->status == 200;
 }
 
-void PlannedFleet::look_at(const control::PlanExecutor::Member& member) {
+/// Of all members, both of a pair.
+std::vector<InstanceId> PlannedFleet::all_engines() const {
+  std::vector<InstanceId> ids;
+  for (const auto& member : scaler_->members()) {
+    if (member.decode) ids.push_back(member.decode->id);
+    ids.push_back(member.id);
+  }
+  return ids;
+}
+
+/// `id`: the member, or one of it.
+void PlannedFleet::look_at(const control::PlanExecutor::Member& member, InstanceId id) {
   using journal::Phase;
-  Engine& engine = at(member.id);
+  Engine& engine = at(id);
   if (!engine.process || !engine.process->running()) {
     engine.process.reset();
     withdraw(engine);  // its health probes would find out, later
-    scaler_->died(member.id, now());
+    scaler_->died(id, now());
     return;
   }
-  tell_gateway(member.id);
+  tell_gateway(id);
   const auto& spawn = loaded_.scenario.spawn;
   if (member.phase == Phase::Spawning) {
     if (answers(engine)) {
-      engine.up_since = now();
-      scaler_->up(member.id, now());
+      if (engine.up_since == Instant::never()) engine.up_since = now();  // of a pair the other one may not be up yet
+      scaler_->up(id, now());
     }
   } else if (member.phase == Phase::Warming) {
     // Requests come to it from now on, and not before; the gateway finds out for itself that it is healthy.
     if (!engine.warms || now() >= engine.up_since + spawn.warm) engine.offered = true;
-    tell_gateway(member.id);
-    if (engine.offered && look(engine).status == "ready") scaler_->serving(member.id, now());
+    tell_gateway(id);
+    if (engine.offered && look(engine).status == "ready") scaler_->serving(id, now());
   } else if (member.phase == Phase::Draining && !engine.accepted) {
     const auto seen = look(engine);
     // A gateway that does not know it has sent it nothing that still runs through it.
-    if (engine.worker.empty() || seen.active_requests == 0) scaler_->drained(member.id, now());
+    if (engine.worker.empty() || seen.active_requests == 0) scaler_->drained(id, now());
   }
 }
 
@@ -337,9 +373,9 @@ void PlannedFleet::count_arrivals() {
 /// One look at what serves, and what follows from it for nodes.
 void PlannedFleet::look_for_cut_offs() {
   std::vector<CutOffs::Sight> sights;
-  for (const auto& member : scaler_->members()) {
-    Engine& engine = at(member.id);
-    if (!engine.accepted || member.phase != journal::Phase::Serving) continue;
+  for (const InstanceId id : all_engines()) {
+    Engine& engine = at(id);
+    if (!engine.accepted || scaler_->member_of(id)->phase != journal::Phase::Serving) continue;
     const auto seen = look(engine);
     if (seen.answer == GatewayAdmin::Answer::Done) engine.reachable = seen.status == "ready";
     sights.push_back({slots_[engine.slot].node, engine.reachable});
@@ -350,24 +386,20 @@ void PlannedFleet::look_for_cut_offs() {
                   up ? "a node that was cut off is tried again" : "a node is cut off: plans do without it",
                   {{"node", node.value()}});
     scaler_->node_is(node, up, now());
-    const auto members = scaler_->members();  // a copy: they change
-    for (const auto& member : members) {
-      Engine& engine = at(member.id);
+    for (const InstanceId id : all_engines()) {
+      Engine& engine = at(id);
       if (up || slots_[engine.slot].node != node) continue;
       withdraw(engine);
       if (engine.process) engine.process->stop(Span());  // of one far away nothing else can be known; here it ends
       engine.process.reset();
-      scaler_->died(member.id, now());
+      scaler_->died(id, now());
     }
   }
 }
 
 void PlannedFleet::turn() {
-  const auto members = scaler_->members();  // a copy: they change as they are looked at
-  for (const auto& member : members) {
-    const auto& still = scaler_->members();
-    const auto found = std::ranges::find(still, member.id, &control::PlanExecutor::Member::id);
-    if (found != still.end()) look_at(control::PlanExecutor::Member(*found));
+  for (const InstanceId id : all_engines()) {  // they change as they are looked at
+    if (const auto* member = scaler_->member_of(id)) look_at(control::PlanExecutor::Member(*member), id);
   }
   if (now() >= next_look_) {  // what it finds may be planned for at once
     next_look_ = now() + kBetweenLooks;
@@ -380,7 +412,7 @@ void PlannedFleet::turn() {
     }
     scaler_->tick(now());
   }
-  for (const auto& member : scaler_->members()) tell_gateway(member.id);
+  for (const InstanceId id : all_engines()) tell_gateway(id);
   for (auto& [id, engine] : engines_) note(id, engine);
   assert_plan();
   tell_journal();
@@ -434,14 +466,16 @@ void PlannedFleet::decision(const journal::DecisionRecord& record) {
 
 void PlannedFleet::tell() {
   nlohmann::ordered_json all{{"plan", plan_}, {"engines", nlohmann::ordered_json::array()}};
-  for (const auto& member : scaler_->members()) {
-    const auto& engine = at(member.id);
+  for (const InstanceId id : all_engines()) {
+    const auto& engine = at(id);
     const auto& slot = slots_[engine.slot];
-    all["engines"].push_back({{"engine", member.id.value()},
+    all["engines"].push_back({{"engine", id.value()},
                               {"fleet", slot.pool},
+                              {"role", journal::name_of(loaded_.scenario.pools[slot.pool].role)},
+                              {"decode", engine.decode.value()},
                               {"pool", engine.pool.value()},
                               {"node", slot.node.value()},
-                              {"phase", journal::name_of(member.phase)},
+                              {"phase", journal::name_of(scaler_->member_of(id)->phase)},
                               {"url", engine.url},
                               {"worker", engine.worker},
                               {"pid", engine.process ? engine.process->pid() : -1},

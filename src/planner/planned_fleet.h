@@ -89,6 +89,8 @@ class PlannedFleet final : public control::FleetPort, public journal::Sink {
   struct Engine {
     std::size_t slot = 0;
     PoolId pool{};
+    double weight = 0.0;                   ///< in weighted turns; 0: the gateway's own
+    InstanceId decode = kNoInstance;       ///< it is the prefill engine of a pair with this one
     std::optional<launch::Child> process;  ///< none: it could not be started
     std::string url;                       ///< empty until it has said where it listens
     Instant up_since = Instant::never();
@@ -118,6 +120,7 @@ class PlannedFleet final : public control::FleetPort, public journal::Sink {
   struct First {
     std::size_t shape;
     PoolId pool;
+    double weight = 0.0;
   };
   struct FirstPlan {
     std::vector<First> engines;
@@ -125,6 +128,8 @@ class PlannedFleet final : public control::FleetPort, public journal::Sink {
   };
   [[nodiscard]] Result<FirstPlan> first_plan(const systems::Recipe& recipe, policy::ScalingPolicy& policy);
   Result<void> begin_first(const std::vector<First>& engines, Mode mode);
+  /// Those of one of a shape: of a pair two, that which decodes first.
+  [[nodiscard]] std::vector<std::size_t> engines_of(std::size_t shape) const;
   Result<void> await_ready(InstanceId id);
   [[nodiscard]] Result<void> take_folders();
   void stop_all();
@@ -135,7 +140,10 @@ class PlannedFleet final : public control::FleetPort, public journal::Sink {
   [[nodiscard]] std::optional<control::PlanExecutor::Member> adopt(std::int32_t id);
   void note(std::int32_t id, Engine& engine);
   [[nodiscard]] bool answers(Engine& engine);
-  void look_at(const control::PlanExecutor::Member& member);
+  void look_at(const control::PlanExecutor::Member& member, InstanceId id);
+  [[nodiscard]] std::vector<InstanceId> all_engines() const;
+  [[nodiscard]] control::PlanExecutor::Member paired(std::vector<control::PlanExecutor::Member>& found,
+                                                     std::size_t at_position);
   void announce(Engine& engine);
   void tell_gateway(InstanceId id);
   void withdraw(Engine& engine);
@@ -152,6 +160,7 @@ class PlannedFleet final : public control::FleetPort, public journal::Sink {
   launch::AdminCaller engine_;  ///< asks engines whether they have loaded
   Options options_;
   std::optional<FileLock> lock_;  ///< of Options::state
+  std::vector<PairShape> pairs_;  ///< the shapes after those of [[fleet]] entries
   std::vector<PoolId> home_;      ///< by shape: where one goes whose pool no plan states
   ManagerLinks managers_;
   std::shared_ptr<GivenPlan> given_ = std::make_shared<GivenPlan>();

@@ -30,7 +30,7 @@ Result<PlannedFleet::FirstPlan> PlannedFleet::first_plan(const systems::Recipe& 
     plan = std::move(*made);
   } else if (recipe.scales() && (options_.inputs.loads != nullptr || options_.inputs.sites != nullptr)) {
     const std::vector<double> none = {0.0};
-    const std::vector<policy::ShapeCount> counts(pools.size());
+    const std::vector<policy::ShapeCount> counts(home_.size());
     policy::ScalingView view;
     view.now = now();
     view.rate_per_s = none;
@@ -44,34 +44,59 @@ Result<PlannedFleet::FirstPlan> PlannedFleet::first_plan(const systems::Recipe& 
     for (std::size_t p = 0; p < pools.size(); ++p) plan.instances.push_back({p, pools[p].count, {}, home_[p]});
   }
   for (const PlanTarget& target : plan.instances) {
-    if (target.shape >= pools.size()) return bad_input("plan", "has a shape that the scenario has no [[fleet]] for");
+    if (target.shape >= home_.size()) return bad_input("plan", "has a shape that the scenario has no [[fleet]] for");
     first.engines.insert(first.engines.end(), static_cast<std::size_t>(std::max(target.count, 0)),
-                         {target.shape, target.pool.value_or(home_[target.shape])});
+                         {target.shape, target.pool.value_or(home_[target.shape]), target.weight});
   }
   first.weights = std::move(plan.weights);
   return first;
 }
 
+std::vector<std::size_t> PlannedFleet::engines_of(std::size_t shape) const {
+  const std::size_t fleets = loaded_.scenario.pools.size();
+  if (shape < fleets) return {shape};
+  return {pairs_[shape - fleets].decode, pairs_[shape - fleets].prefill};
+}
+
 /// They serve before anything else is planned.
 Result<void> PlannedFleet::begin_first(const std::vector<First>& engines, Mode mode) {
-  std::vector<InstanceId> begun;
-  for (const auto& [shape, pool] : engines) {
-    const auto overlaps = [&](const EngineSlot& slot) {
-      return std::ranges::any_of(engines_, [&](const auto& e) { return meet(slot, slots_[e.second.slot]); });
-    };
-    const auto slot =
-        std::ranges::find_if(slots_, [&](const EngineSlot& s) { return s.pool == shape && !overlaps(s); });
-    if (slot == slots_.end()) return bad_input("--slot", "there are too few for what the fleet begins with");
-    begun.push_back(start({.shape = shape, .pool = pool, .node = slot->node, .gpus = slot->places, .load = Span()}));
-    if (!at(begun.back()).process) return external_failure("engine", "the first engines could not be started");
+  std::vector<std::vector<InstanceId>> begun;
+  for (const auto& [shape, pool, weight] : engines) {
+    auto& ids = begun.emplace_back();
+    for (const std::size_t fleet : engines_of(shape)) {
+      const auto overlaps = [&](const EngineSlot& slot) {
+        return std::ranges::any_of(engines_, [&](const auto& e) { return meet(slot, slots_[e.second.slot]); });
+      };
+      const auto slot =
+          std::ranges::find_if(slots_, [&](const EngineSlot& s) { return s.pool == fleet && !overlaps(s); });
+      if (slot == slots_.end()) return bad_input("--slot", "there are too few for what the fleet begins with");
+      ids.push_back(start({.shape = fleet,
+                           .pool = pool,
+                           .node = slot->node,
+                           .gpus = slot->places,
+                           .load = Span(),
+                           .weight = weight,
+                           .decode = ids.empty() ? kNoInstance : ids.back()}));
+      if (!at(ids.back()).process) return external_failure("engine", "the first engines could not be started");
+    }
   }
   for (std::size_t i = 0; i < begun.size(); ++i) {
-    const InstanceId id = begun[i];
-    if (auto ready = await_ready(id); !ready) return ready;
+    for (const InstanceId id : begun[i]) {
+      if (auto ready = await_ready(id); !ready) return ready;
+    }
+    const InstanceId id = begun[i].back();
     const EngineSlot& slot = slots_[at(id).slot];
-    scaler_->adopt({id, engines[i].shape, Phase::Serving, now(), engines[i].pool, slot.node, slot.places}, now());
-    decision({now(), journal::DecisionKind::Phase, mode, RequestId{-1}, id,
-              static_cast<std::int64_t>(journal::Phase::Serving), "the scenario begins with it"});
+    control::PlanExecutor::Member member{id,        engines[i].shape, Phase::Serving, now(), engines[i].pool,
+                                         slot.node, slot.places};
+    if (begun[i].size() > 1) {
+      const EngineSlot& decode = slots_[at(begun[i].front()).slot];
+      member.decode = {begun[i].front(), decode.node, decode.places};
+    }
+    scaler_->adopt(std::move(member), now());
+    for (const InstanceId of : begun[i]) {
+      decision({now(), journal::DecisionKind::Phase, mode, RequestId{-1}, of,
+                static_cast<std::int64_t>(journal::Phase::Serving), "the scenario begins with it"});
+    }
   }
   return {};
 }

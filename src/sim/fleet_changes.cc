@@ -55,16 +55,31 @@ void Simulation::lose(Tag tag, InstanceId instance, Instant now) {
   requests_.bounced(flight.request.id, instance, now);
 }
 
+/// One that the run begins with; a pair with its prefill instance.
+void Simulation::adopt(std::size_t i) {
+  const auto& instance = setup_.instances[i];
+  const std::size_t shape = setup_.scaling.shape_of[i];
+  const bool pair = setup_.scaling.shapes[shape].pair.has_value();
+  if (pair && instance.spec->role == Role::Decode) return;
+  control::PlanExecutor::Member member{instance.id, shape, Phase::Serving, Instant(), instance.spec->pool};
+  if (pair) member.decode = {instance.spec->decode};
+  const bool fits = scaler_.adopt(std::move(member), Instant());
+  WATTLE_CHECK(fits, "the nodes have room for the instances that a run begins with");
+}
+
 InstanceId Simulation::spawn(const control::StartOrder& order, Instant now) {
   const std::size_t i = engines_.size();
   const InstanceId id(index_.newest().value() + 1);
   fleet_changed_ = true;
   setup_.instances.push_back(setup_.scaling.shapes[order.shape].make(id));
   auto& made = setup_.instances.back();
-  if (made.spec->pool != order.pool || made.spec->node != order.node) {
+  if (made.spec->pool != order.pool || made.spec->node != order.node || order.weight > 0.0 ||
+      order.decode != kNoInstance) {
     auto spec = std::make_shared<InstanceSpec>(*made.spec);
     spec->pool = order.pool;
     spec->node = order.node;
+    spec->decode = order.decode;
+    if (order.weight > 0.0) spec->weight = order.weight;
     made.spec = std::move(spec);
   }
   borrow(order, made);
@@ -95,8 +110,7 @@ void Simulation::advance_start(const Event& event) {
 }
 
 void Simulation::open(InstanceId instance, Instant now) {
-  const auto& members = scaler_.members();
-  if (std::ranges::find(members, instance, &control::PlanExecutor::Member::id)->phase == journal::Phase::Warming) {
+  if (scaler_.member_of(instance)->phase == journal::Phase::Warming) {
     if (resharded_.contains(instance)) {
       requests_.set_accepting(instance, true, now);
       return scaler_.serving(instance, now);
@@ -114,7 +128,11 @@ void Simulation::drain(InstanceId instance, Instant now) {
 
 void Simulation::perhaps_drained(InstanceId instance, Instant now) {
   const auto& view = requests_.shown(instance);
-  if (view.assigned_requests == 0 && !view.accepting) scaler_.drained(instance, now);
+  if (view.assigned_requests > 0 || view.accepting) return;
+  // Prompts whose KV is on its way are nobody's request there any more.
+  const auto i = index_.find(instance);
+  if (i && setup_.instances[*i].spec->role == Role::Prefill && engines_[*i].requests_held() > 0) return;
+  scaler_.drained(instance, now);
 }
 
 void Simulation::bound(std::size_t i, Instant now) {
@@ -178,9 +196,9 @@ std::size_t Simulation::instances_kept() const {
 // --- nodes, and GPUs on loan ---
 
 NodeId Simulation::node_of(std::size_t i) const {
-  const auto& members = scaler_.members();
-  const auto found = std::ranges::find(members, setup_.instances[i].id, &control::PlanExecutor::Member::id);
-  return found == members.end() ? setup_.instances[i].spec->node : found->node;
+  const InstanceId id = setup_.instances[i].id;
+  const auto* member = scaler_.member_of(id);
+  return member == nullptr ? setup_.instances[i].spec->node : member->node_of(id);
 }
 
 void Simulation::apply_node_fault(const Event& event) {

@@ -134,11 +134,12 @@ void Simulation::transfer_done(const Event& event) {
   if (!flight.alive || flight.life != event.life) return;  // its prefill instance died on the way
   const InstanceId prefill = flight.prefill;
   engines_[index(prefill)].release(event.tag, event.at);
-  if (setup_.link.handoff_steps > 0.0) {
+  const auto to = index_.find(event.instance);  // it may be gone
+  if (setup_.link.handoff_steps > 0.0 && to) {
     flight.handing = true;
     Event then = event;
     then.event_class = EventClass::Handed;
-    const Span step = engines_[index(event.instance)].step_length(event.at);
+    const Span step = engines_[*to].step_length(event.at);
     then.at = event.at +
               Span::from_seconds(step.seconds() * setup_.link.handoff_steps * engine::handoff_wait(handed_over_++));
     agenda_.push(then);
@@ -146,13 +147,15 @@ void Simulation::transfer_done(const Event& event) {
     handed(event);
   }
   kick(index(prefill), event.at);
+  perhaps_drained(prefill, event.at);
 }
 
 /// The decode engine takes a request whose KV it has.
 void Simulation::handed(const Event& event) {
   auto& flight = flights_[event.tag];
   if (!flight.alive || flight.life != event.life) return;
-  if (engines_[index(event.instance)].dead()) {
+  const auto there = index_.find(event.instance);
+  if (!there || engines_[*there].dead()) {
     leave(event.tag, Fate::Failed, "the decode instance died", event.at);
   } else {
     submit(event.tag, event.instance, true, event.at);
@@ -162,10 +165,12 @@ void Simulation::handed(const Event& event) {
 control::Served Simulation::refuse(const Request& request, Tag tag, control::Refusal, const char*, Instant now) {
   auto& flight = flights_[tag];
   flight.request.request_class = request.request_class;
-  if (flight.served.first_token != Instant::never()) {  // one that was displaced may outlive its instance
-    if (const auto i = index_.find(flight.prefill)) engines_[*i].release(tag, now);
-  }
-  return close(tag, now);
+  const InstanceId prefill = flight.prefill;
+  const bool held = flight.served.first_token != Instant::never();  // one that was displaced may outlive its instance
+  if (const auto i = index_.find(prefill); held && i) engines_[*i].release(tag, now);
+  const control::Served served = close(tag, now);
+  if (held) perhaps_drained(prefill, now);
+  return served;
 }
 
 /// What it has had. Its place may be used again from now on.
@@ -180,9 +185,9 @@ control::Served Simulation::close(Tag tag, Instant now) {
 
 void Simulation::leave(Tag tag, Fate fate, const char* reason, Instant now) {
   const RequestId id = flights_[tag].request.id;
-  const InstanceId decode = flights_[tag].decode;
+  const InstanceId at = flights_[tag].decode != kNoInstance ? flights_[tag].decode : flights_[tag].prefill;
   requests_.leave(id, fate, reason, close(tag, now), now);
-  if (decode != kNoInstance) perhaps_drained(decode, now);
+  if (at != kNoInstance) perhaps_drained(at, now);
 }
 
 void Simulation::withdraw(const Request& request, Tag tag, InstanceId instance, Instant now) {

@@ -33,8 +33,8 @@ control::PlanExecutorOptions Simulation::scaler_options(const ScalingSetup& scal
   control::PlanExecutorOptions options;
   options.period = scaling.period;
   for (const auto& shape : scaling.shapes) {
-    options.shapes.push_back(
-        {shape.gpus, shape.max_load_per_s, scaling.load_time + scaling.warm_time, shape.pool, shape.nodes});
+    options.shapes.push_back({shape.gpus, shape.max_load_per_s, scaling.load_time + scaling.warm_time, shape.pool,
+                              shape.nodes, shape.role, shape.pair});
   }
   options.nodes = scaling.nodes;
   options.reshard = scaling.reshard;
@@ -430,18 +430,7 @@ void Simulation::check(Instant now) const {
                  "INV-9: of an instance that is gone nothing is kept");
   }
   WATTLE_CHECK(instances_kept() == engines_.size(), "INV-9: whatever is kept of instances is of those that are there");
-  for (const auto& member : scaler_.members()) {
-    if (!scaler_.enforced()) break;
-    const bool accepts = requests_.shown(member.id).accepting;
-    WATTLE_CHECK(accepts == (member.phase == journal::Phase::Serving),
-                 "INV-9: exactly the serving instances accept requests");
-    for (const auto& other : scaler_.members()) {
-      if (other.id == member.id || other.node != member.node || member.gpus.empty()) continue;
-      WATTLE_CHECK(std::ranges::find_first_of(member.gpus, other.gpus) == member.gpus.end() ||
-                       loans_.between(member.id, other.id) || loans_.between(other.id, member.id),
-                   "INV-10: a GPU is one instance's, but for what a re-shard lends");
-    }
-  }
+  check_fleet();
   const auto& counts = requests_.counts();
   const std::int64_t live = flights_.in_use();
   WATTLE_CHECK(live == counts.in_flight, "INV-2: the control loop and the driver count the same requests");
@@ -459,6 +448,26 @@ void Simulation::check(Instant now) const {
     WATTLE_CHECK(
         !at || !loop_.objectives(*at) || keep(*loop_.objectives(*at), requests_.objectives().of(flight.request)),
         "INV-12: an instance is held to no looser objectives than a request in it");
+  }
+}
+
+void Simulation::check_fleet() const {
+  if (!scaler_.enforced()) return;
+  std::vector<control::PlanExecutor::Member::Half> all;
+  for (const auto& member : scaler_.members()) {
+    const bool decodes = !member.decode || requests_.shown(member.decode->id).accepting;
+    WATTLE_CHECK((requests_.shown(member.id).accepting && decodes) == (member.phase == journal::Phase::Serving),
+                 "INV-9: exactly the serving instances, and pairs, accept requests");
+    all.push_back({member.id, member.node, member.gpus});
+    if (member.decode) all.push_back(*member.decode);
+  }
+  for (const auto& one : all) {
+    for (const auto& other : all) {
+      if (other.id == one.id || other.node != one.node || one.gpus.empty()) continue;
+      WATTLE_CHECK(std::ranges::find_first_of(one.gpus, other.gpus) == one.gpus.end() ||
+                       loans_.between(one.id, other.id) || loans_.between(other.id, one.id),
+                   "INV-10: a GPU is one instance's, but for what a re-shard lends");
+    }
   }
 }
 

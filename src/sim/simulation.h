@@ -41,14 +41,16 @@ struct ShapeSetup {
   std::function<InstanceSetup(InstanceId)> make;
   PoolId pool{};                ///< where one goes whose pool no plan states
   std::vector<NodeId> nodes{};  ///< it can stand there alone; empty: anywhere
+  Role role = Role::Colocated;
+  std::optional<PairShape> pair{};  ///< of two others, whose `make` is asked
 };
 
-/// Instances that come and go. Only colocated fleets; an empty list of shapes is a fleet that stays as it is.
+/// Instances that come and go: colocated ones, and P/D pairs; an empty list of shapes is a fleet that stays as it is.
 struct ScalingSetup {
   control::Slot<policy::ScalingPolicy> policy;
   Span period = Span::s(10);
   std::vector<ShapeSetup> shapes;
-  std::vector<std::size_t> shape_of;  ///< of the instances the run begins with
+  std::vector<std::size_t> shape_of;  ///< of the instances the run begins with; of both of a pair, the pair's
   std::vector<PoolWeight>
       weights;  ///< in force from the beginning, as of a plan; none: requests go by the service's pools
   Span load_time = Span::s(20);      ///< from the command to an engine that answers

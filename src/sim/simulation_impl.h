@@ -51,12 +51,7 @@ class Simulation final : public control::RequestPort,
     if (setup_.sink != nullptr) sink_.add(setup_.sink);
     for (std::size_t i = 0; i < setup_.instances.size(); ++i) {
       set_up(i, Instant());
-      if (i < setup_.scaling.shape_of.size()) {
-        const bool fits = scaler_.adopt({setup_.instances[i].id, setup_.scaling.shape_of[i], Phase::Serving, Instant(),
-                                         setup_.instances[i].spec->pool},
-                                        Instant());
-        WATTLE_CHECK(fits, "the nodes have room for the instances that a run begins with");
-      }
+      if (i < setup_.scaling.shape_of.size()) adopt(i);
     }
     if (!setup_.scaling.weights.empty()) {
       requests_.reroute(setup_.scaling.weights, Instant());
@@ -131,6 +126,7 @@ class Simulation final : public control::RequestPort,
   }
 
  private:
+  void adopt(std::size_t i);
   /// Positions hold within an event: an instance that goes is forgotten after it.
   [[nodiscard]] std::size_t index(InstanceId id) const { return index_.at(id); }
   void gone(InstanceId instance, Instant now);
@@ -185,6 +181,7 @@ class Simulation final : public control::RequestPort,
   void tell_work(Instant now);
   void handle(const Event& event);
   void check(Instant now) const;
+  void check_fleet() const;
 
   SimulationSetup setup_;
   journal::DigestSink digest_;

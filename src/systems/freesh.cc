@@ -12,6 +12,7 @@
 #include "policy/frequency/miad.h"
 #include "policy/queueing/laxity.h"
 #include "policy/routing/weighted_round_robin.h"
+#include "systems/freesh_modes.h"
 #include "systems/freesh_release.h"
 #include "systems/registry.h"
 
@@ -106,8 +107,10 @@ struct SitePlannerOptions {
   bool replans = true;
   bool cleanest = false;
   bool pooled = false;
+  bool weighs = false;
   bool sweet = false;
   std::int32_t tensor_parallel = 0;
+  std::vector<std::string> pairs;
   std::string ratings;
   std::string partition = "2";
   std::vector<std::int32_t> partition_prompts;
@@ -141,7 +144,14 @@ std::vector<config::Option<SitePlannerOptions>> site_planner_options() {
           "pooled", &P::pooled,
           "Any request goes to any worker, and so many are planned as the mix of classes takes; off: a class has its "
           "own"),
+      option("weighs", &P::weighs,
+             "Workers of a pool take turns by what each carries as it was rated when it started; off: by fleet.weight, "
+             "a pair by its prefill instance's"),
       option("tensor_parallel", &P::tensor_parallel, "GPUs", {0, 1024}, "Workers of this TP degree alone; 0: any"),
+      option(
+          "pairs", &P::pairs,
+          "P/D pairs that are workers, too, each by its GPUs, prefill first: a100-80g+h100; all: any there may be. Of "
+          "[[fleet]]s of these roles at one site, started and drained together"),
       option("ratings", &P::ratings,
              "CSV of what workers carry and draw, in the columns of FREESH's release, looked up in WATTLE_DATA; empty: "
              "measured on the simulated engines"),
@@ -177,22 +187,6 @@ std::vector<config::Option<SitePlannerOptions>> site_planner_options() {
   return all;
 }
 
-/// What one worker carries and draws at this clock; none: nothing was measured.
-std::optional<plan::WorkerRating> rating_of(const plan::ProfiledClass& of, int tp, MegaHertz clock) {
-  const auto found = std::ranges::find_if(of.profiles, [&](const auto& p) { return p.tp == tp && p.clock == clock; });
-  if (found == of.profiles.end()) return std::nullopt;
-  plan::WorkerRating rating;
-  rating.max_per_s = plan::most_load(of, tp, clock);
-  const auto idle = plan::at_load(*found, 0.0);
-  const auto full = plan::at_load(*found, rating.max_per_s);
-  if (!idle || !full) return std::nullopt;
-  rating.idle = idle->power;
-  rating.peak = full->power;
-  rating.ttft = full->ttft;
-  rating.tbt = full->tbt;
-  return rating;
-}
-
 struct RatedTurnsOptions {
   std::string ratings;
   std::string partition = "2";
@@ -210,6 +204,7 @@ managers::SitePoolsOptions site_pools_options(const SitePlannerOptions& o) {
   options.replans = o.replans;
   options.cleanest = o.cleanest;
   options.pooled = o.pooled;
+  options.weighs = o.weighs;
   return options;
 }
 
@@ -251,64 +246,14 @@ std::vector<std::size_t> types_by_class(const Classifier& classes, const Classif
   return types;
 }
 
-/// How GPUs of one kind make a worker, wherever one is; names modes in the problem, and shapes by site and mode.
-std::vector<SiteFleet::Shape> add_modes(const SitePlannerOptions& o, const SiteFleet& fleet,
-                                        managers::SitePoolsSetup& setup) {
-  auto& problem = setup.problem;
-  std::vector<SiteFleet::Shape> modes;
-  setup.shapes.resize(fleet.sites.size());
-  for (std::size_t s = 0; s < fleet.shapes.size(); ++s) {
-    const auto& shape = fleet.shapes[s];
-    if (o.tensor_parallel != 0 && shape.tensor_parallel != o.tensor_parallel) continue;
-    auto mode = std::ranges::find_if(
-        modes, [&](const auto& m) { return m.kind == shape.kind && m.tensor_parallel == shape.tensor_parallel; });
-    if (mode == modes.end()) {
-      mode = modes.insert(mode, shape);
-      std::vector<int> gpus(fleet.kinds.size(), 0);
-      gpus[shape.kind] = shape.tensor_parallel;
-      problem.modes.push_back({fmt::format("TP{} {}", shape.tensor_parallel, fleet.kinds[shape.kind].gpu), gpus});
-    }
-    const auto m = static_cast<std::size_t>(mode - modes.begin());
-    for (auto& at : setup.shapes) at.resize(modes.size());
-    setup.shapes[shape.site][m] = s;
-  }
-  return modes;
-}
-
-void keep(const SiteFleet& fleet, plan::PoolType& type) {
-  for (const auto& kept : fleet.kept) {
-    auto& at = type.kept.emplace_back();
-    at.share = kept.share;
-    for (std::size_t n = 0; n < fleet.sites.size(); ++n) {
-      at.sites.push_back(kept.sites.allows(SiteId(static_cast<std::int32_t>(n))));
-    }
-  }
-}
-
-/// A type of each class, as workers were measured on the simulated engines.
-std::vector<plan::PoolType> measured_types(const SitePlannerOptions& o, const SiteFleet& fleet,
-                                           const std::vector<SiteFleet::Shape>& modes) {
-  std::vector<plan::PoolType> types;
-  for (std::size_t c = 0; c < fleet.kinds.front().loads->classes.size(); ++c) {
-    plan::PoolType& type = types.emplace_back();
-    type.name = fleet.kinds.front().loads->classes[c].name;
-    for (const auto& mode : modes) {
-      type.ratings.push_back(
-          rating_of(fleet.kinds[mode.kind].loads->classes[c], mode.tensor_parallel, o.sweet ? mode.sweet : mode.top));
-    }
-    keep(fleet, type);
-  }
-  return types;
-}
-
 /// By a file's ratings, which are of loads whatever the limits: those that a type's classes all keep hold.
-Result<void> rate_by_file(const SitePlannerOptions& o, const SiteFleet& fleet,
-                          const std::vector<SiteFleet::Shape>& modes, const std::string& partition,
-                          const std::vector<std::size_t>& type_of, std::vector<plan::PoolType>& types) {
+Result<void> rate_by_file(const SitePlannerOptions& o, const SiteFleet& fleet, const std::vector<PoolMode>& modes,
+                          const std::string& partition, const std::vector<std::size_t>& type_of,
+                          std::vector<plan::PoolType>& types) {
   const auto released = read_ratings(o.ratings, partition);
   if (!released) return std::unexpected(released.error());
   for (std::size_t c = 0; c < type_of.size(); ++c) {
-    const auto& limits = fleet.kinds.front().loads->classes[c].limits;
+    const auto& limits = any_loads(fleet).classes[c].limits;
     auto& type = types[type_of[c]];
     type.ttft_limit = std::min(type.ttft_limit, limits.ttft);
     type.tbt_limit = std::min(type.tbt_limit, limits.tbt);
@@ -317,7 +262,7 @@ Result<void> rate_by_file(const SitePlannerOptions& o, const SiteFleet& fleet,
     type.ratings.clear();
     for (const auto& mode : modes) {
       const auto found = released->find(
-          fmt::format("{} {} TP{}", type.name, released_kind(fleet.kinds[mode.kind].gpu), mode.tensor_parallel));
+          fmt::format("{} {} TP{}", type.name, released_kind(fleet.kinds[mode.of.kind].gpu), mode.of.tensor_parallel));
       type.ratings.push_back(found == released->end() ? std::nullopt : std::optional(found->second));
     }
   }
@@ -325,13 +270,13 @@ Result<void> rate_by_file(const SitePlannerOptions& o, const SiteFleet& fleet,
 }
 
 /// The partitions of the problem, and which of their types classes are of.
-Result<void> add_partitions(const SitePlannerOptions& o, const Making& making,
-                            const std::vector<SiteFleet::Shape>& modes, managers::SitePoolsSetup& setup) {
+Result<void> add_partitions(const SitePlannerOptions& o, const Making& making, const std::vector<PoolMode>& modes,
+                            managers::SitePoolsSetup& setup) {
   const SiteFleet& fleet = *making.scaling.sites;
   const auto listed = listed_partitions(o, making);
   if (!listed) return std::unexpected(listed.error());
   auto& partitions = setup.problem.partitions;
-  auto classes = measured_types(o, fleet, modes);
+  auto classes = measured_types(fleet, modes, o.sweet);
   if (listed->empty()) {
     auto& types = partitions.emplace_back(making.recipe.name, std::move(classes)).types;
     setup.type_of.emplace_back();
@@ -371,10 +316,12 @@ Result<std::shared_ptr<managers::SitePools>> make_site_planner(const SitePlanner
   for (const auto& kind : fleet.kinds) problem.kinds.push_back(kind.gpu);
   for (const auto& name : fleet.sites)
     problem.sites.push_back({.name = name, .gpus = {}, .intensity = {}, .price_usd_per_kwh = {}});
-  const auto modes = add_modes(o, fleet, setup);
+  if (!o.pairs.empty() && !o.ratings.empty()) return making.refuse("pairs", "scaling.ratings knows none of them");
+  const auto modes = add_modes({o.tensor_parallel, o.pairs, o.sweet}, making, setup);
+  if (!modes) return std::unexpected(modes.error());
   for (const auto& machine : fleet.nodes) setup.nodes.push_back({machine.site, machine.kind, machine.gpus});
-  if (modes.empty()) return making.refuse("tensor_parallel", "no [[fleet]] is of this degree");
-  if (auto ok = add_partitions(o, making, modes, setup); !ok) return std::unexpected(ok.error());
+  if (modes->empty()) return making.refuse("tensor_parallel", "no [[fleet]] is of this degree");
+  if (auto ok = add_partitions(o, making, *modes, setup); !ok) return std::unexpected(ok.error());
   if (!o.demand.empty()) {
     auto expected = read_demand(o.demand, o.demand_from, problem.partitions.back().types.size());
     if (!expected) return std::unexpected(expected.error());

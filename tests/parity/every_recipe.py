@@ -13,6 +13,7 @@ SITES = ("workload.lengths=", "workload.prompt_mean=100", "workload.prompt_std=2
          "site.electricity_file=", "site.zone=")
 # The first whose names fit has a recipe; a new one may need a line of its own.
 GROUPS = (
+    (("freesh-pairs",), "two-kinds", ("site.intensity_file=", "workload.requests=1500")),
     (("freesh", "min-energy"), "freesh-3sites", (*SITES, "workload.requests=600")),
     (("freesh", "min-energy"), "freesh-3sites", (*SITES, "workload.output_mean=40", "workload.output_std=300", "workload.requests=1500")),
     (("dynamollm", "multi-pool", "single-pool", "scale-"), "azure-conv-8-pools", (*AZURE, "workload.duration_s=30")),

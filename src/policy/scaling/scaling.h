@@ -1,9 +1,11 @@
 #pragma once
 // How many instances of which shape should run: the slowest of the four decisions.
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
+#include "model/instance.h"
 #include "model/plan.h"
 #include "model/turned_out.h"
 #include "policy/policy.h"
@@ -17,6 +19,8 @@ struct Shape {
   Span spawn_time;              ///< from the command until it serves
   PoolId pool{};                ///< where one goes whose pool no plan states
   std::vector<NodeId> nodes{};  ///< it can stand there alone; empty: anywhere
+  Role role = Role::Colocated;  ///< others are halves of pairs, and serve in none alone
+  std::optional<PairShape> pair{};
 };
 
 /// The instances of one shape now. Gone ones are not counted.

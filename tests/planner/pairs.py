@@ -1,0 +1,204 @@
+"""FREESH's P/D pairs, live (emulated engines): under little load one colocated engine serves; where more comes the plan starts a
+pair beside it, two processes that serve together and drain together. Requests that are computed at a pair's prefill engine decode
+at its decode engine, others at the colocated one, in one fleet. An engine of a pair that is killed takes the other with it, and
+another pair starts; only requests that were in them fail. A planner that takes over has the pair as its predecessor had it, and a
+gateway that has restarted hears of it again."""
+import argparse
+import contextlib
+import csv
+import http.client
+import json
+import os
+import signal
+import threading
+import time
+
+from planner import Clients
+from processes import PATIENCE_S, Processes, get, scratch
+from sites import MODEL, start_two_sites
+
+FLEETS = ("colocated", "colocated", "prefill", "decode")  # of GPU 0 to 3, of which plans have three: no two pairs
+SCENARIO = f"""
+name = "one-site"
+llm = "{MODEL}"
+[workload]
+requests = 1000
+rate_per_s = 0.5
+arrival_cv = 1
+prompt_mean = 1155
+prompt_std = 1109
+output_mean = 211
+output_std = 163
+max_prompt_tokens = 8192
+max_output_tokens = 2048
+[slo]
+ttft_ms = 500
+tbt_ms = 20
+[spawn]
+load_s = 0.3
+warm_s = 0.1
+[[site]]
+name = "north"
+intensity_g_per_kwh = 100
+[[node]]
+name = "north"
+site = "north"
+gpu = "a100-80g"
+gpus = 3
+""" + "".join(f"""
+[[fleet]]
+role = "{role}"
+gpu = "a100-80g"
+count = {count}
+tensor_parallel = 1
+site = "north"
+""" for role, count in (("colocated", 1), ("prefill", 0), ("decode", 0)))
+RECIPE = """
+name = "pairs"
+description = "FREESH's pools with pairs, in a hurry."
+[scaling]
+policy = "freesh"
+period_s = 2
+epoch_s = 4
+slot_s = 2
+sweet = true
+pairs = ["all"]
+weighs = true
+[classify]
+one = true
+[routing]
+policy = "weighted-round-robin"
+[frequency]
+policy = "static"
+"""
+
+
+class Patient(Clients):
+    """As Clients; that nobody listens is no answer."""
+
+    def one(self, tokens: int, prompt_tokens: int) -> None:
+        with contextlib.suppress(OSError, http.client.HTTPException):
+            super().one(tokens, prompt_tokens)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--wattle", required=True)
+    parser.add_argument("--nvml", required=True)
+    flags = parser.parse_args()
+    with scratch() as folder:
+        node = Processes(flags.wattle, folder, gpus=4)
+        scenario, recipe, run, again = (os.path.join(folder, name) for name in ("one-site.toml", "recipe.toml", "run", "again"))
+        for path, text in ((scenario, SCENARIO), (recipe, RECIPE)):
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(text)
+        pids: set[int] = set()
+        try:
+            gateway, two = start_two_sites(node, folder, flags.nvml, scenario, recipe, "--journal", run)
+            ends = [word.split("@")[1].split(",")[0] for word in two[1::2]]
+            number = {"colocated": 0, "prefill": 1, "decode": 2}
+            slots = [word for gpu, role in enumerate(FLEETS) for word in ("--slot", f"{number[role]}={gpu}@{ends[gpu]},node=0")]
+
+            def start_planner() -> tuple:
+                return node.start("planner", scenario, "--recipe", recipe, "--gateway", gateway["admin"], *slots, "--logs", folder,
+                                  "--state", os.path.join(folder, "state"))
+
+            planner, at = start_planner()
+            clients = Patient(gateway["url"], MODEL)
+            rate = [0.5]
+            over = threading.Event()
+
+            def load() -> None:
+                while not over.is_set():
+                    clients.send(20, 200)
+                    time.sleep(1.0 / rate[0])
+
+            def settle() -> None:
+                for thread in list(clients.threads):
+                    thread.join()
+
+            pair_of: dict[str, dict[str, str]] = {run: {}, again: {}}  # by journal: of workers of the gateway
+            journal = [run]
+
+            def engines() -> list[dict]:
+                all_of = json.loads(get(at["admin"] + "/fleet"))["engines"]
+                pids.update(e["pid"] for e in all_of if e["pid"] > 0)
+                for worker in json.loads(get(gateway["admin"] + "/workers"))["workers"]:
+                    if worker["worker_type"] == "prefill":
+                        pair_of[journal[0]][worker["id"]] = worker["decode"]
+                return all_of
+
+            def serving(role: str) -> list[dict]:
+                return [e for e in engines() if e["role"] == role and e["phase"] == "serving"]
+
+            def eventually(what: str, holds) -> None:
+                end = time.monotonic() + 2 * PATIENCE_S
+                while not holds():
+                    assert time.monotonic() < end, f"never: {what}; {engines()}"
+                    time.sleep(0.1)
+
+            def both_serve() -> bool:
+                return len(serving("prefill")) == len(serving("decode")) == 1 and len(serving("colocated")) >= 1
+
+            sender = threading.Thread(target=load)
+            sender.start()
+            try:
+                eventually("one engine serves", lambda: len(serving("colocated")) == 1 and len(engines()) == 1)
+                rate[0] = 4.8
+                eventually("a pair serves beside it", both_serve)
+                first = {e["engine"] for e in engines() if e["role"] != "colocated"}
+                time.sleep(3)
+                settle()
+                assert all(status == 200 for status in clients.answers), clients.answers
+                os.kill(serving("decode")[0]["pid"], signal.SIGKILL)
+                eventually("another pair serves", lambda: both_serve() and not first & {e["engine"] for e in engines()})
+                time.sleep(3)
+                settle()
+                lost = sum(status != 200 for status in clients.answers)
+                assert lost <= 10, f"{lost} of {clients.sent} failed, and few were in the pair whose engine was killed"
+                node.stop(node.running[1])  # the gateway: its journal is whole then
+                places = [gateway[key].removeprefix("http://") for key in ("url", "admin")]
+                node.start("gateway", "--listen", places[0], "--admin", places[1], "--model", MODEL, "--recipe", recipe, "--gpu", "a100-80g",
+                           "--llm", MODEL, "--scenario", scenario, "--journal", again)
+                journal[0] = again
+
+                def knows_the_pair() -> bool:
+                    known = {w["id"]: w for w in json.loads(get(gateway["admin"] + "/workers"))["workers"]}
+                    at_work = {e["url"]: e["role"] for e in engines() if e["phase"] == "serving"}
+                    ready = {w["url"] for w in known.values() if w["status"] == "ready"}
+                    pairs = [w for w in known.values() if w["worker_type"] == "prefill"]
+                    return set(at_work) <= ready and len(pairs) == 1 and at_work.get(known[pairs[0]["decode"]]["url"]) == "decode"
+
+                eventually("a gateway that has restarted has the pair", knows_the_pair)
+                settle()
+                before = len(clients.answers)
+                time.sleep(3)
+                pair = {e["pid"] for e in serving("prefill") + serving("decode")}
+                node.stop(planner, signal.SIGKILL)
+                planner, at = start_planner()
+                eventually("its successor has the pair", lambda: {e["pid"] for e in serving("prefill") + serving("decode")} == pair)
+                time.sleep(3)
+                rate[0] = 0.5
+                eventually("the pair is gone, and one engine is left", lambda: len(engines()) == 1 and len(serving("colocated")) == 1)
+            finally:
+                over.set()
+                sender.join()
+            settle()
+            assert all(status == 200 for status in clients.answers[before:]), "nobody pays for a pair that drains"
+            node.stop(planner)
+            node.stop(node.running[-1])  # the second gateway
+        finally:
+            node.end(pids)
+        for folder_of, pairs in ((run, 2), (again, 1)):
+            with open(os.path.join(folder_of, "requests.csv"), encoding="utf-8", newline="") as file:
+                rows = [row for row in csv.DictReader(file) if row["fate"] == "finished"]
+            apart = [row for row in rows if row["prefill_instance"] != row["decode_instance"]]
+            assert 0 < len(apart) < len(rows), "some were served in pairs, and some were not"
+            for row in apart:
+                assert pair_of[folder_of][row["prefill_instance"]] == row["decode_instance"], (row, pair_of)
+            assert len({row["prefill_instance"] for row in apart}) >= pairs, "both pairs served, then the second"
+            print(f"{len(rows)} requests finished, {len(apart)} of them in pairs, {lost} lost with an engine")
+
+
+if __name__ == "__main__":
+    main()
