@@ -10,11 +10,10 @@ import http.client
 import json
 import os
 import signal
-import threading
 import time
 
-from planner import Clients
-from processes import PATIENCE_S, Processes, get, scratch
+from planner import Clients, sending
+from processes import PATIENCE_S, Processes, eventually, get, scratch
 from sites import MODEL, start_two_sites
 
 FLEETS = ("colocated", "colocated", "prefill", "decode")  # of GPU 0 to 3, of which plans have three: no two pairs
@@ -76,9 +75,9 @@ policy = "static"
 class Patient(Clients):
     """As Clients; that nobody listens is no answer."""
 
-    def one(self, tokens: int, prompt_tokens: int) -> None:
+    def one(self, *request) -> None:
         with contextlib.suppress(OSError, http.client.HTTPException):
-            super().one(tokens, prompt_tokens)
+            super().one(*request)
 
 
 def main() -> None:
@@ -106,12 +105,6 @@ def main() -> None:
             planner, at = start_planner()
             clients = Patient(gateway["url"], MODEL)
             rate = [0.5]
-            over = threading.Event()
-
-            def load() -> None:
-                while not over.is_set():
-                    clients.send(20, 200)
-                    time.sleep(1.0 / rate[0])
 
             def settle() -> None:
                 for thread in list(clients.threads):
@@ -131,27 +124,22 @@ def main() -> None:
             def serving(role: str) -> list[dict]:
                 return [e for e in engines() if e["role"] == role and e["phase"] == "serving"]
 
-            def eventually(what: str, holds) -> None:
-                end = time.monotonic() + 2 * PATIENCE_S
-                while not holds():
-                    assert time.monotonic() < end, f"never: {what}; {engines()}"
-                    time.sleep(0.1)
+            def await_that(what: str, holds) -> None:
+                eventually(what, holds, 2 * PATIENCE_S, engines, 0.1)
 
             def both_serve() -> bool:
                 return len(serving("prefill")) == len(serving("decode")) == 1 and len(serving("colocated")) >= 1
 
-            sender = threading.Thread(target=load)
-            sender.start()
-            try:
-                eventually("one engine serves", lambda: len(serving("colocated")) == 1 and len(engines()) == 1)
+            with sending(lambda: clients.send(20, 200), lambda: rate[0]):
+                await_that("one engine serves", lambda: len(serving("colocated")) == 1 and len(engines()) == 1)
                 rate[0] = 4.8
-                eventually("a pair serves beside it", both_serve)
+                await_that("a pair serves beside it", both_serve)
                 first = {e["engine"] for e in engines() if e["role"] != "colocated"}
                 time.sleep(3)
                 settle()
                 assert all(status == 200 for status in clients.answers), clients.answers
                 os.kill(serving("decode")[0]["pid"], signal.SIGKILL)
-                eventually("another pair serves", lambda: both_serve() and not first & {e["engine"] for e in engines()})
+                await_that("another pair serves", lambda: both_serve() and not first & {e["engine"] for e in engines()})
                 time.sleep(3)
                 settle()
                 lost = sum(status != 200 for status in clients.answers)
@@ -169,20 +157,17 @@ def main() -> None:
                     pairs = [w for w in known.values() if w["worker_type"] == "prefill"]
                     return set(at_work) <= ready and len(pairs) == 1 and at_work.get(known[pairs[0]["decode"]]["url"]) == "decode"
 
-                eventually("a gateway that has restarted has the pair", knows_the_pair)
+                await_that("a gateway that has restarted has the pair", knows_the_pair)
                 settle()
                 before = len(clients.answers)
                 time.sleep(3)
                 pair = {e["pid"] for e in serving("prefill") + serving("decode")}
                 node.stop(planner, signal.SIGKILL)
                 planner, at = start_planner()
-                eventually("its successor has the pair", lambda: {e["pid"] for e in serving("prefill") + serving("decode")} == pair)
+                await_that("its successor has the pair", lambda: {e["pid"] for e in serving("prefill") + serving("decode")} == pair)
                 time.sleep(3)
                 rate[0] = 0.5
-                eventually("the pair is gone, and one engine is left", lambda: len(engines()) == 1 and len(serving("colocated")) == 1)
-            finally:
-                over.set()
-                sender.join()
+                await_that("the pair is gone, and one engine is left", lambda: len(engines()) == 1 and len(serving("colocated")) == 1)
             settle()
             assert all(status == 200 for status in clients.answers[before:]), "nobody pays for a pair that drains"
             node.stop(planner)
