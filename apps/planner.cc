@@ -102,7 +102,7 @@ Result<std::shared_ptr<const systems::SiteFleet>> read_sites(const config::Loade
     if (!model) return std::unexpected(model.error());
     models.push_back(std::make_unique<engine::StepModel>(std::move(*model)));
   }
-  return experiment::site_fleet(loaded, recipe.classes, config::data_dir(), models,
+  return experiment::site_fleet(loaded, recipe, config::data_dir(), models,
                                 std::make_shared<const std::vector<carbon::SiteRates>>(std::move(*sites)));
 }
 
@@ -132,7 +132,8 @@ Result<Inputs> read_inputs(const Flags& flags) {
   inputs->scenario = std::move(*loaded);
   if (!(by_profile || by_site) || !flags.managers.empty()) return inputs;
   if (by_profile) {
-    auto loads = experiment::scenario_profile(inputs->scenario, inputs->recipe.classes, config::data_dir());
+    auto loads = experiment::scenario_profile(inputs->scenario, inputs->recipe.classes, config::data_dir(),
+                                              experiment::profile_request(inputs->recipe));
     if (!loads) return std::unexpected(loads.error());
     inputs->scaling.loads = std::move(*loads);
     auto lowest = experiment::lowest_clocks(inputs->scenario, inputs->recipe);

@@ -173,6 +173,13 @@ Wanted wanted_of(const config::LoadedScenario& loaded, const std::vector<calibra
 
 }  // namespace
 
+LoadProfileRequest profile_request(const systems::Recipe& recipe) {
+  LoadProfileRequest request;
+  request.options.instances = recipe.profiled_together;
+  request.options.quantile = recipe.profiled_quantile.value_or(request.options.quantile);
+  return request;
+}
+
 Result<void> check_tps(const config::LoadedScenario& loaded, const plan::LoadTable& table) {
   for (const int tp : profiled_tps(loaded)) {
     for (const plan::ProfiledClass& one : table.classes) {

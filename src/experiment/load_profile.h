@@ -13,6 +13,7 @@
 #include "model/plan.h"
 #include "plan/load_table.h"
 #include "predict/length_hint.h"
+#include "systems/recipe.h"
 
 namespace wattle::experiment {
 
@@ -30,6 +31,9 @@ struct LoadProfileRequest {
   bool again = false;  ///< measured even though there is one, and published as the next version
   std::function<void(const std::string&)> progress;
 };
+
+/// What a recipe says of how profiles are measured.
+[[nodiscard]] LoadProfileRequest profile_request(const systems::Recipe& recipe);
 
 /// Of the first pool's GPU, at the TP degrees of the scenario's pools. One file per model, GPU, engine settings and
 /// classes, whatever the service. Errors: bad input; a file of the repository that is not whole.

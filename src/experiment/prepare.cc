@@ -225,7 +225,7 @@ Result<void> begin_as_planned(PreparedRun& run, const config::LoadedScenario& lo
 Result<void> set_scaling(PreparedRun& run, const config::LoadedScenario& loaded, const systems::LoadedRecipe& recipe,
                          const std::string& data_dir, const std::vector<std::shared_ptr<const PoolMaker>>& makers) {
   if (systems::needs_sites(recipe.recipe)) {
-    auto sites = site_fleet(loaded, recipe.recipe.classes, data_dir, run.models,
+    auto sites = site_fleet(loaded, recipe.recipe, data_dir, run.models,
                             std::make_shared<const std::vector<carbon::SiteRates>>(run.setup.sites));
     if (!sites) return std::unexpected(sites.error());
     run.sites = std::move(*sites);
@@ -347,8 +347,7 @@ Result<PreparedRun> prepare(const config::LoadedScenario& loaded, const systems:
   setup.policies = std::move(*policies);
   run.requests.assign(requests.begin(), requests.end());
   if (systems::needs_load_profile(recipe.recipe)) {
-    LoadProfileRequest request;
-    request.options.instances = recipe.recipe.profiled_together;
+    LoadProfileRequest request = profile_request(recipe.recipe);
     request.progress = [](const std::string& line) { fmt::print(stderr, "load profile: {}\n", line); };
     const auto loads = scenario_profile(loaded, recipe.recipe.classes, data_dir, request);
     if (!loads) return std::unexpected(loads.error());

@@ -15,7 +15,8 @@ namespace wattle::experiment {
 
 namespace {
 
-/// Latencies count as kept when nine of ten are (ours; the paper rates workers by their means).
+/// Latencies count as kept when nine of ten are, unless a recipe says how many (ours; the paper rates workers by their
+/// means).
 constexpr double kQuantile = 0.9;
 /// Of a measurement: with 1500 the p90 of some large workers is rated too high. From 3000 to 12000 ratings are the
 /// same.
@@ -58,21 +59,22 @@ Result<void> add_nodes(systems::SiteFleet& fleet, const config::LoadedScenario& 
   return {};
 }
 
-LoadProfileRequest as_rated() {
+LoadProfileRequest as_rated(const systems::Recipe& recipe) {
   LoadProfileRequest request;
-  request.options.quantile = kQuantile;
+  request.options.quantile = recipe.profiled_quantile.value_or(kQuantile);
   request.options.requests = kRequests;
   request.options.clocks.clear();
   return request;
 }
 
-auto pair_rater(const config::LoadedScenario& loaded, const config::ClassOptions& classes, const std::string& data_dir,
+auto pair_rater(const config::LoadedScenario& loaded, const systems::Recipe& recipe, const std::string& data_dir,
                 const std::vector<systems::SiteFleet::Shape>& shapes) {
-  return [loaded, classes, data_dir, shapes](const PairShape& pair, bool sweet) {
+  return [loaded, recipe, data_dir, shapes](const PairShape& pair, bool sweet) {
     const auto& prefill = shapes[pair.prefill];
     const auto& decode = shapes[pair.decode];
-    return pair_profile(loaded, classes, data_dir,
-                        {pair, sweet ? prefill.sweet : prefill.top, sweet ? decode.sweet : decode.top}, as_rated());
+    return pair_profile(loaded, recipe.classes, data_dir,
+                        {pair, sweet ? prefill.sweet : prefill.top, sweet ? decode.sweet : decode.top},
+                        as_rated(recipe));
   };
 }
 
@@ -97,7 +99,7 @@ void add_kept(systems::SiteFleet& fleet, const std::vector<Tenant>& tenants) {
 }  // namespace
 
 Result<std::shared_ptr<const systems::SiteFleet>> site_fleet(
-    const config::LoadedScenario& loaded, const config::ClassOptions& classes, const std::string& data_dir,
+    const config::LoadedScenario& loaded, const systems::Recipe& recipe, const std::string& data_dir,
     const std::vector<std::unique_ptr<engine::StepModel>>& models,
     std::shared_ptr<const std::vector<carbon::SiteRates>> sites) {
   if (auto ok = config::check_tensor_parallel_only(loaded, "a plan across sites"); !ok) {
@@ -120,9 +122,9 @@ Result<std::shared_ptr<const systems::SiteFleet>> site_fleet(
   if (auto ok = add_nodes(*fleet, loaded); !ok) return std::unexpected(ok.error());
   add_kept(*fleet, config::make_service(scenario).tenants);
   fleet->pairs = config::pairs_of(scenario);
-  fleet->rate_pair = pair_rater(loaded, classes, data_dir, fleet->shapes);
+  fleet->rate_pair = pair_rater(loaded, recipe, data_dir, fleet->shapes);
   for (std::size_t k = 0; k < fleet->kinds.size(); ++k) {
-    LoadProfileRequest request = as_rated();
+    LoadProfileRequest request = as_rated(recipe);
     for (const auto& shape : fleet->shapes) {
       if (shape.kind != k || shape.role != Role::Colocated) continue;
       request.options.clocks.insert(request.options.clocks.end(), {shape.top, shape.sweet});
@@ -131,7 +133,7 @@ Result<std::shared_ptr<const systems::SiteFleet>> site_fleet(
     std::ranges::sort(request.options.clocks);
     const auto repeated = std::ranges::unique(request.options.clocks);
     request.options.clocks.erase(repeated.begin(), repeated.end());
-    auto loads = kind_profile(only(loaded, fleet->kinds[k].gpu), classes, data_dir, request);
+    auto loads = kind_profile(only(loaded, fleet->kinds[k].gpu), recipe.classes, data_dir, request);
     if (!loads) return std::unexpected(loads.error());
     fleet->kinds[k].loads = std::move(*loads);
   }

@@ -3,6 +3,7 @@
 #include <any>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -60,7 +61,8 @@ struct Recipe {
   PolicyChoice scaling{"none"};
   Span scaling_period = Span::s(10);
   std::int32_t scaling_at_once = 1'000'000;
-  std::int32_t profiled_together = 1;  ///< instances, for load profiles (LoadProfilerOptions::instances)
+  std::int32_t profiled_together = 1;       ///< instances, for load profiles (LoadProfilerOptions::instances)
+  std::optional<double> profiled_quantile;  ///< of latencies, likewise; none: that of what plans by them
 
   [[nodiscard]] bool scales() const { return scaling.policy != "none" && scaling.mode != Mode::Off; }
 };

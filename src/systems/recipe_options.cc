@@ -204,6 +204,10 @@ std::vector<Option<Recipe>> head_options(const Section& section) {
     all.push_back(option("scaling.profiled_together", &Recipe::profiled_together, "instances", {1, 64},
                          "Load profiles are measured on so many instances that share the requests, each at the one "
                          "with the fewest; 1 (paper): on one by itself"));
+    all.push_back(
+        option("scaling.profiled_quantile", &Recipe::profiled_quantile, "", {0.5, 0.999},
+               "An instance carries a load in load profiles when so large a share of requests is within their "
+               "objectives; none: 0.99, of workers at sites 0.9 (FREESH: the mean is)"));
   }
   return all;
 }
