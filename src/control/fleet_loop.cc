@@ -351,7 +351,7 @@ Outcome FleetLoop::close(const Entry& entry, Fate fate, const char* reason, cons
                     classes_.of(outcome.request.prompt_tokens, served.output_tokens, outcome.request.tier));
     const bool late = !outcome.kept(objectives_.of(outcome.request, outcome.output_tokens)).all();
     if (late) turned_out_.add_late(outcome.request.request_class);
-    port_.finished(outcome.decode_instance, late);
+    port_.finished(outcome.decode_instance, outcome.request.request_class, late);
   }
   sink_.outcome(outcome);
   return outcome;

@@ -133,7 +133,9 @@ class InstanceLoop {
   /// What ran there has come to nothing.
   void cut_off(std::size_t i);
   /// See FrequencyPolicy::finished.
-  void finished(std::size_t i, bool late) { entries_[i].throttle.finished(late); }
+  void finished(std::size_t i, ClassId request_class, std::int64_t requests, std::int64_t late) {
+    entries_[i].throttle.finished(request_class, requests, late);
+  }
   /// See FrequencyPolicy::handed_over.
   void handed_over(std::size_t i, Span age, Span wait) { entries_[i].throttle.handed_over(age, wait); }
   /// See Throttle::bound.

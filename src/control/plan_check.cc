@@ -23,6 +23,8 @@ const char* flaw_of_targets(const Plan& plan, const FleetBounds& bounds) {
   for (const PlanTarget& target : plan.instances) {
     if (target.shape >= bounds.gpus_of_shape.size()) return "a target of an unknown shape";
     if (target.count < 0) return "a negative number of instances";
+    const bool half = target.shape < bounds.half_of_pair.size() && bounds.half_of_pair[target.shape];
+    if (half && target.count > 0) return "a target of half a pair";
     instances += target.count;
     const std::int64_t taken = std::int64_t{target.count} * bounds.gpus_of_shape[target.shape];
     gpus += taken;

@@ -12,7 +12,8 @@ namespace wattle::control {
 struct FleetBounds {
   std::vector<std::int32_t> gpus_of_shape;
   std::int32_t gpus = 0;
-  std::vector<NodeView> nodes = {};  ///< empty: not accounted for
+  std::vector<NodeView> nodes = {};     ///< empty: not accounted for
+  std::vector<bool> half_of_pair = {};  ///< by shape: it serves beside another alone, and is no target; empty: none
 };
 
 /// Null: the plan is sound. Else what is wrong with it, as a static text. A sound plan wants at least one instance,

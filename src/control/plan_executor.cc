@@ -26,6 +26,10 @@ PlanExecutor::PlanExecutor(std::shared_ptr<policy::ScalingPolicy> policy, Mode m
   WATTLE_CHECK(options_.period > Span(), "a plan executor has a period");
   WATTLE_CHECK(options_.at_once > 0, "a plan executor may change something");
   for (const auto& shape : options_.shapes) bounds_.gpus_of_shape.push_back(shape.gpus);
+  const auto is_pair = [](const policy::Shape& shape) { return shape.pair.has_value(); };
+  if (std::ranges::any_of(options_.shapes, is_pair)) {
+    for (const auto& shape : options_.shapes) bounds_.half_of_pair.push_back(shape.role != Role::Colocated);
+  }
 }
 
 PlanExecutor::Member* PlanExecutor::find(InstanceId instance) { return const_cast<Member*>(member_of(instance)); }
@@ -107,6 +111,8 @@ void PlanExecutor::drained(InstanceId instance, Instant now) {
     ahead_.push_back(instance);
     return port_.drain(member->decode->id, now);
   }
+  // Who looks again and again says it of the prefill instance more than once.
+  if (member->decode && instance != member->decode->id) return;
   end(Member(*member), now);
   leave(instance, "drained", now);
   carry_out(now);

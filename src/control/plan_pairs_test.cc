@@ -1,6 +1,7 @@
 // P/D pairs: two instances that start, serve, drain and end as one.
 #include <gtest/gtest.h>
 
+#include "control/plan_check.h"
 #include "control/plan_steps_rig_test.h"
 
 namespace wattle::control {
@@ -66,10 +67,20 @@ TEST(PlanPairs, ItDrainsInTurnAndEndsAsOne) {
   fleet.drained(2, 31);
   EXPECT_EQ(fleet.state(2), State::Draining);
   EXPECT_EQ(fleet.state(1), State::Draining);
+  fleet.drained(2, 31.5);
+  EXPECT_EQ(fleet.state(1), State::Draining) << "said once more, while answers go on in the other one";
   fleet.drained(1, 32);
   EXPECT_EQ(fleet.state(1), State::Gone);
   EXPECT_EQ(fleet.state(2), State::Gone);
   EXPECT_EQ(fleet.free_gpus(), 7);
+}
+
+TEST(PlanPairs, HalfOfOneIsNoTarget) {
+  FleetBounds bounds{{1, 1, 2}, 16};
+  EXPECT_EQ(flaw_of(Plan::of({1, 1, 0}, "any"), {}, bounds), nullptr);
+  bounds.half_of_pair = {false, true, false};
+  EXPECT_STREQ(flaw_of(Plan::of({1, 1, 0}, "any"), {}, bounds), "a target of half a pair");
+  EXPECT_EQ(flaw_of(Plan::of({1, 0, 1}, "any"), {}, bounds), nullptr);
 }
 
 TEST(PlanPairs, ItIsCalledBackWhole) {

@@ -87,7 +87,9 @@ class RequestPort {
   /// For the clocks of both instances (InstanceLoop::handed_over).
   virtual void handed_over(const HandOver& what, Instant now) { (void)what, (void)now; }
   /// A request has ended at this instance; for its clock (InstanceLoop::finished). `late`: it missed an objective.
-  virtual void finished(InstanceId instance, bool late) { (void)instance, (void)late; }
+  virtual void finished(InstanceId instance, ClassId request_class, bool late) {
+    (void)instance, (void)request_class, (void)late;
+  }
   /// A policy is about to read InstanceView::step, telemetry or clock of this instance: report() what is newest, unless
   /// reports come by themselves as steps begin.
   virtual void refresh(InstanceId instance, Instant now) {

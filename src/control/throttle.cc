@@ -26,6 +26,7 @@ void Throttle::become(const InstanceSpec& spec, std::shared_ptr<policy::Frequenc
 }
 
 void Throttle::held_to(const Slo& slo) {
+  if (held_to_ == slo) return;
   held_to_ = slo;
   if (policy_ && mode_ != Mode::Off) policy_->held_to(view_, slo);
   forget_hold();

@@ -32,8 +32,8 @@ class Throttle {
   }
 
   /// See FrequencyPolicy::finished.
-  void finished(bool late) {
-    if (policy_ && mode_ != Mode::Off) policy_->finished(late);
+  void finished(ClassId request_class, std::int64_t requests, std::int64_t late) {
+    if (policy_ && mode_ != Mode::Off) policy_->finished(request_class, requests, late);
   }
 
   /// Every clock stays within the range from now on, those of a policy and the one that is set; none: unbounded.

@@ -4,12 +4,14 @@
 
 #include "calibrate/sweet_clock.h"
 #include "config/make_step_model.h"
+#include "config/service.h"
 #include "systems/compose.h"
 
 namespace wattle::experiment {
 
 Result<std::map<int, MegaHertz>> lowest_clocks(const config::LoadedScenario& loaded, const systems::Recipe& recipe) {
   std::map<int, MegaHertz> lowest;
+  if (config::make_service(loaded.scenario, recipe.classes).classes.tiers() == 1) return lowest;
   for (std::size_t p = 0; p < loaded.scenario.pools.size(); ++p) {
     const auto& pool = loaded.scenario.pools[p];
     InstanceSpec spec;

@@ -163,11 +163,14 @@ Result<sim::ScalingSetup> make_scaling(const config::LoadedScenario& loaded, con
 Result<void> check_scaling(const config::LoadedScenario& loaded, const systems::LoadedRecipe& recipe) {
   const auto& pools = loaded.scenario.pools;
   const auto other = std::ranges::find_if(pools, [](const auto& pool) { return pool.role != Role::Colocated; });
-  if (!recipe.recipe.scales() || other == pools.end() || systems::needs_sites(recipe.recipe)) return {};
+  const bool colocated = std::ranges::any_of(pools, [](const auto& pool) { return pool.role == Role::Colocated; });
+  if (!recipe.recipe.scales() || other == pools.end() || (systems::needs_sites(recipe.recipe) && colocated)) return {};
   return bad_input(
       recipe.origins.of("scaling.policy"),
-      "only colocated instances are scaled; the scenario has others, of which FREESH's recipes start pairs "
-      "(scaling.pairs)");
+      colocated
+          ? "only colocated instances are scaled; the scenario has others, of which FREESH's recipes start pairs "
+            "(scaling.pairs)"
+          : "only colocated instances are scaled, and by FREESH's recipes pairs beside them; the scenario has none");
 }
 
 /// Shapes of the instances that one of a shape has, those that decode first.
@@ -240,11 +243,9 @@ Result<void> set_scaling(PreparedRun& run, const config::LoadedScenario& loaded,
     if (!busiest) return std::unexpected(busiest.error());
     for (const double rate : *busiest) inputs.past.push_back({rate});
   }
-  if (run.setup.service.classes.tiers() > 1) {
-    auto lowest = lowest_clocks(loaded, recipe.recipe);
-    if (!lowest) return std::unexpected(lowest.error());
-    inputs.lowest_clocks = std::move(*lowest);
-  }
+  auto lowest = lowest_clocks(loaded, recipe.recipe);
+  if (!lowest) return std::unexpected(lowest.error());
+  inputs.lowest_clocks = std::move(*lowest);
   auto scaling = make_scaling(loaded, recipe, makers, std::move(inputs));
   if (!scaling) return std::unexpected(scaling.error());
   run.setup.scaling = std::move(*scaling);

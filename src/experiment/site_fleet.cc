@@ -106,6 +106,10 @@ Result<std::shared_ptr<const systems::SiteFleet>> site_fleet(
     return std::unexpected(ok.error());
   }
   const auto& scenario = loaded.scenario;
+  if (std::ranges::find(scenario.pools, Role::Colocated, &config::PoolOptions::role) == scenario.pools.end()) {
+    return bad_input(scenario.file,
+                     "the recipe plans workers of colocated instances: some [[fleet]] has to be of them");
+  }
   auto fleet = std::make_shared<systems::SiteFleet>();
   for (const auto& site : *sites) fleet->sites.push_back(site.name);
   for (std::size_t p = 0; p < scenario.pools.size(); ++p) {

@@ -16,7 +16,8 @@ namespace {
 
 constexpr std::size_t kAnswerMax = 4 << 20;
 constexpr Span kWorkGap = Span::ms(2);
-constexpr std::size_t kHandOversKept = 256;  ///< of an engine whose agent does not answer
+constexpr std::int64_t kFinishedKept = 1'000'000;  ///< likewise, of a class
+constexpr std::size_t kHandOversKept = 256;        ///< of an engine whose agent does not answer
 
 }  // namespace
 
@@ -220,9 +221,10 @@ void AgentLinks::handed_over(InstanceId instance, Span age, Span wait) {
   unsent.push_back({age, wait});
 }
 
-void AgentLinks::finished(InstanceId instance, bool late) {
+void AgentLinks::finished(InstanceId instance, ClassId request_class, bool late) {
   const std::lock_guard lock(mutex_);
-  Finished& unsent = finished_[instance];
+  Finished& unsent = finished_[instance][request_class];
+  if (unsent.requests == kFinishedKept) return;
   ++unsent.requests;
   unsent.late += late ? 1 : 0;
 }
@@ -348,8 +350,9 @@ void AgentLinks::flush(bool all) {
           handed_over.push_back(
               {{"engine", engine}, {"age_us", one.age.ns() / 1'000}, {"wait_us", one.wait.ns() / 1'000}});
         }
-        if (const Finished n = std::exchange(finished_[instance->second], {}); n.requests > 0) {
-          finished.push_back({{"engine", engine}, {"requests", n.requests}, {"late", n.late}});
+        for (const auto& [request_class, n] : std::exchange(finished_[instance->second], {})) {
+          finished.push_back(
+              {{"engine", engine}, {"class", request_class.value()}, {"requests", n.requests}, {"late", n.late}});
         }
         const auto known = work_.find(instance->second);
         if (known == work_.end() || !std::exchange(known->second.dirty, false)) continue;

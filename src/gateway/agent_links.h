@@ -79,7 +79,7 @@ class AgentLinks final : public control::ClockPort {
   /// See ControlStrand's WatchOptions. Sent with the next poll.
   void handed_over(InstanceId instance, Span age, Span wait);
   /// Likewise.
-  void finished(InstanceId instance, bool late);
+  void finished(InstanceId instance, ClassId request_class, bool late);
   /// No listener is called afterwards.
   void stop();
 
@@ -140,7 +140,7 @@ class AgentLinks final : public control::ClockPort {
   struct Finished {
     std::int64_t requests = 0, late = 0;
   };
-  std::map<InstanceId, Finished> finished_;  ///< not sent yet
+  std::map<InstanceId, std::map<ClassId, Finished>> finished_;  ///< not sent yet
   std::atomic<std::int64_t> polls_{0};
   std::atomic<std::int64_t> poll_failures_{0};
   std::atomic<std::int64_t> commands_{0};

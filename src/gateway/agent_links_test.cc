@@ -140,11 +140,11 @@ TEST(AgentLinks, HandOversAreSaidOnceWithAPoll) {
 
 TEST(AgentLinks, RequestsThatEndAreSaidOnceWithAPoll) {
   Linked linked;
-  for (int i = 0; i < 5; ++i) linked.links->finished(InstanceId(0), i < 2);
-  linked.links->finished(InstanceId(1), true);  // another agent's
+  for (int i = 0; i < 5; ++i) linked.links->finished(InstanceId(0), ClassId(i % 2), i < 2);
+  linked.links->finished(InstanceId(1), ClassId(0), true);  // another agent's
   await([&] { return linked.agent.finished == 5; });
   EXPECT_EQ(linked.agent.late, 2);
-  linked.links->finished(InstanceId(0), false);
+  linked.links->finished(InstanceId(0), ClassId(0), false);
   await([&] { return linked.agent.finished == 6; });
   EXPECT_EQ(linked.agent.late, 2);
 }

@@ -102,7 +102,7 @@ struct Gateway::Impl {
     if (agents) {
       watch.work = [this](InstanceId id, const control::InstanceWork& work) { agents->work(id, work); };
       watch.handed_over = [this](InstanceId id, Span age, Span wait) { agents->handed_over(id, age, wait); };
-      watch.finished = [this](InstanceId id, bool late) { agents->finished(id, late); };
+      watch.finished = [this](InstanceId id, ClassId of, bool late) { agents->finished(id, of, late); };
     }
     return watch;
   }

@@ -41,7 +41,7 @@ TEST(HandOvers, BothEnginesAgentsHearOnceWhatAFirstTokenWaited) {
   watch.ledger = &ledger;
   watch.handed_over = [&](InstanceId id, Span age, Span wait) { heard.push_back({id, age, wait}); };
   std::vector<InstanceId> ended;
-  watch.finished = [&](InstanceId id, bool late) {
+  watch.finished = [&](InstanceId id, ClassId, bool late) {
     EXPECT_FALSE(late) << "nothing is asked of it";
     ended.push_back(id);
   };

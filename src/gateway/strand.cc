@@ -359,11 +359,11 @@ void ControlStrand::handed_over(const control::HandOver& what, Instant) {
   }
 }
 
-void ControlStrand::finished(InstanceId instance, bool late) {
+void ControlStrand::finished(InstanceId instance, ClassId request_class, bool late) {
   const auto i = index_.find(instance);
   if (!i) return;
-  watch_.finished(*i, late);
-  if (watch_options_.finished) watch_options_.finished(instance, late);
+  watch_.finished(*i, request_class, 1, late ? 1 : 0);
+  if (watch_options_.finished) watch_options_.finished(instance, request_class, late);
 }
 
 /// Where clocks are decided here; agents with recipes of their own keep to those.

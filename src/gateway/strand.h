@@ -55,7 +55,7 @@ struct WatchOptions {
   /// A hand-over, said of both its instances, for the one that decides their clocks elsewhere. Null: nobody.
   std::function<void(InstanceId, Span age, Span wait)> handed_over = {};
   /// A request has ended at an instance, likewise. Null: nobody.
-  std::function<void(InstanceId, bool late)> finished = {};
+  std::function<void(InstanceId, ClassId, bool late)> finished = {};
 };
 
 class ControlStrand final : private control::RequestPort, private control::InstancePort {
@@ -229,7 +229,7 @@ class ControlStrand final : private control::RequestPort, private control::Insta
   void boost(InstanceId instance, Instant until, Instant now) override;
   void held_to(InstanceId instance, const Slo& slo, Instant now) override;
   void handed_over(const control::HandOver& what, Instant now) override;
-  void finished(InstanceId instance, bool late) override;
+  void finished(InstanceId instance, ClassId request_class, bool late) override;
   void command(InstanceId instance, MegaHertz clock, Instant now) override;
   void refit(predict::OnlineLatency& learner, std::vector<predict::StepSample> samples, Instant now) override;
   void put_refits_to_use(Instant now);

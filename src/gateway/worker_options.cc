@@ -10,6 +10,7 @@
 #include <type_traits>
 
 #include "gateway/plan_api.h"
+#include "model/instance.h"
 #include "net/client.h"
 
 namespace wattle::gateway {
@@ -87,8 +88,6 @@ Result<void> check_apart(std::span<const WorkerOptions> workers, std::string_vie
 }
 
 namespace {
-constexpr double kMostWeight = 1e6;
-
 std::optional<std::int32_t> id_of(const nlohmann::json& value) {
   if (!value.is_number_unsigned() || value.get<std::uint64_t>() >= static_cast<std::uint64_t>(kMostPools)) {
     return std::nullopt;

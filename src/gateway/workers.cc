@@ -146,7 +146,10 @@ Result<InstanceId> WorkerRegistry::add(const WorkerOptions& stated, std::string_
   bool decodes = true;  // the other one of its pair
   control_.run_and_wait([&](control::FleetLoop& core, Instant now) {
     const WorkerState* const other = wanted.decode == kNoInstance ? nullptr : find(wanted.decode);
-    decodes = wanted.decode == kNoInstance || (other != nullptr && other->worker->role == Role::Decode);
+    decodes =
+        wanted.decode == kNoInstance || (other != nullptr && other->worker->role == Role::Decode && other->stays() &&
+                                         other->options.site == wanted.site && other->options.pool == wanted.pool &&
+                                         other->options.pool_id == wanted.pool_id);
     if (!decodes) return;
     InstanceView view;
     view.spec = described->spec.get();
@@ -169,7 +172,9 @@ Result<InstanceId> WorkerRegistry::add(const WorkerOptions& stated, std::string_
     }
     if (!options_.probe_health && !starting) set_up(core, id, true, now);
   });
-  if (!decodes) return bad_input(std::string(where), "there is no decode worker with the id that its pair names");
+  if (!decodes)
+    return bad_input(std::string(where),
+                     "there is no decode worker of its site and pool with the id that its pair names");
   if (agents_ && !wanted.step_reports.empty()) {
     // The engine that published there before is gone.
     const InstanceId before = agents_->know(wanted.step_reports, id);

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "journal/names.h"
+#include "model/instance.h"
 
 namespace wattle::journal {
 
@@ -138,7 +139,10 @@ Plan plan_of(const Read& json, Span later) {
                               number(target, "count", 0, kMostInstances), id_of<NodeId>(target, "node"),
                               id_of<PoolId>(target, "pool")});
     if (target.contains("weight")) plan.instances.back().weight = get<double>(target, "weight");
-    if (!(plan.instances.back().weight >= 0.0)) throw std::invalid_argument("weight must be a number from 0");
+    const double weight = plan.instances.back().weight;
+    if (!(weight >= 0.0 && weight <= kMostWeight)) {
+      throw std::invalid_argument("weight must be a number from 0 to 1000000");
+    }
   });
   each(json, "weights", [&](const Read& w) {
     const auto weight = get<double>(w, "weight");

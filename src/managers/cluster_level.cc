@@ -8,7 +8,7 @@ namespace wattle::managers {
 ClusterLevel::ClusterLevel(std::shared_ptr<const plan::LoadTable> table, const HierarchyOptions& options)
     : table_(std::move(table)),
       options_(options),
-      map_(*table_, options_.pools),
+      map_(*table_, options_.pools, options_.lowest_clocks),
       manager_(*table_, map_, options_.cluster, options_.proactive ? options_.overheads.start() : Span()) {
   manager_.history().begin_with(options_.past);
 }

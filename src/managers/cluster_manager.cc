@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <numeric>
 #include <set>
 #include <utility>
@@ -64,15 +63,6 @@ ClusterOrder ClusterManager::make(Instant begin, Instant end, Instant from, Inst
   return made;
 }
 
-/// Those that instances at work are never given. All stay where none else is left.
-void ClusterManager::leave_out_clocks(std::vector<plan::ShardProfile>& profiles) const {
-  const auto given = [this](const plan::ShardProfile& profile) {
-    const auto lowest = options_.lowest_clocks.find(profile.tp);
-    return lowest == options_.lowest_clocks.end() || profile.clock >= lowest->second;
-  };
-  if (std::ranges::any_of(profiles, given)) std::erase_if(profiles, std::not_fn(given));
-}
-
 /// Where one pool at stricter objectives takes less power than pools by tier, the looser tiers' load becomes the
 /// stricter one's (HPCA 2025, section IV-D). Says so.
 std::string ClusterManager::share_pools(std::vector<double>& load_per_s) const {
@@ -85,7 +75,6 @@ std::string ClusterManager::share_pools(std::vector<double>& load_per_s) const {
     for (std::size_t t = 0; t < tiers; ++t) {
       const auto& one = problem.classes[first + t];
       loads.push_back({load_per_s[first + t], one.limits, one.profiles});
-      leave_out_clocks(loads.back().profiles);
       for (auto& profile : loads.back().profiles) {
         profile = plan::keep_free(std::move(profile), one.limits, margin(first + t));
       }
@@ -114,7 +103,6 @@ ClusterOrder ClusterManager::solve(const std::vector<double>& peak_per_s) const 
   problem.gpus_per_node = options_.gpus_per_node;
   for (std::size_t p = 0; p < problem.classes.size(); ++p) {
     auto& one = problem.classes[p];
-    if (pools_.tiers() > 1) leave_out_clocks(one.profiles);
     for (auto& profile : one.profiles) profile = plan::keep_free(std::move(profile), one.limits, margin(p));
   }
   for (std::size_t p = 0; options_.within_limits && p < problem.classes.size(); ++p) {

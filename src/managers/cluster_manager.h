@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -31,9 +30,6 @@ struct ClusterOptions {
   double margin = 0.0;         ///< share of what a node carries that is kept free
   Watts unused_gpu;            ///< draw of a GPU of a node in use without an instance (Whole alone looks at it)
   bool within_limits = false;  ///< no load is planned into a pool of looser objectives (ours; paper: into any larger)
-  /// Tiers are compared, and planned for, by what instances draw at these clocks, by TP degree, or higher ones; empty:
-  /// any.
-  std::map<int, MegaHertz> lowest_clocks;
   LoadForecastOptions load;
 };
 
@@ -72,7 +68,6 @@ class ClusterManager {
  private:
   [[nodiscard]] ClusterOrder make(Instant begin, Instant end, Instant from, Instant until);
   [[nodiscard]] ClusterOrder solve(const std::vector<double>& peak_per_s) const;
-  void leave_out_clocks(std::vector<plan::ShardProfile>& profiles) const;
   [[nodiscard]] std::string share_pools(std::vector<double>& load_per_s) const;
   void in_nodes(std::vector<int>& gpus) const;
   [[nodiscard]] double node_usefully_carries(const plan::ProfiledClass& one) const;

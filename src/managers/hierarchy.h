@@ -39,7 +39,7 @@ class Hierarchy final : public policy::ScalingPolicy {
   [[nodiscard]] Heard hear(const policy::ScalingView& asked) {
     if (asked.turned_out != nullptr) {
       mistaken_.learn(*asked.turned_out);
-      reserve_.learn(*asked.turned_out, asked.now);
+      reserve_.learn(*asked.turned_out, asked.weights, asked.now);
     }
     Heard heard{{asked.rate_per_s.begin(), asked.rate_per_s.end()}, {}};
     mistaken_.weigh(heard.rate_per_s);

@@ -1,6 +1,7 @@
 #pragma once
 // What DynamoLLM's cluster and pool managers are made with, in one process or in several.
 #include <cstddef>
+#include <map>
 #include <vector>
 
 #include "managers/cluster_manager.h"
@@ -11,7 +12,8 @@
 namespace wattle::managers {
 
 struct HierarchyOptions {
-  std::size_t pools = 0;  ///< 0: one for each class
+  std::size_t pools = 0;                   ///< 0: one for each class
+  std::map<int, MegaHertz> lowest_clocks;  ///< of instances at work, by TP degree: plans count on no lower ones
   ClusterOptions cluster;
   PoolOptions pool;
   Overheads overheads;

@@ -14,22 +14,39 @@ constexpr Span kLongest = Span::s(600);  ///< counts as so long: who was away fo
 
 LearnedReserve::LearnedReserve(const plan::LoadTable& table, const PoolMap& pools, const LearnedReserveOptions& options)
     : pools_(pools), options_(options), reserve_(pools.pools(), 0.0) {
-  for (const auto& one : table.classes) late_.push_back(options.late + 1.0 - one.kept_alone);
+  for (const auto& one : table.classes) late_.push_back(plan::may_be_late(one, options.late));
 }
 
-void LearnedReserve::learn(const TurnedOut& fresh, Instant now) {
+void LearnedReserve::learn(const TurnedOut& fresh, std::span<const PoolWeight> weights, Instant now) {
   const Span since = heard_ == Instant::never() ? Span() : std::clamp(now - heard_, Span(), kLongest);
   heard_ = now;
   if (options_.gain <= 0.0) return;
-  std::vector<double> finished(reserve_.size(), 0.0), beyond(reserve_.size(), 0.0);
+  std::vector<double> came(late_.size(), 0.0), beyond_of(late_.size(), 0.0);
   fresh.each([&](ClassId taken_for, ClassId, std::int64_t n) {
     const auto c = static_cast<std::size_t>(taken_for.value());
     if (c >= late_.size()) return;
-    finished[pools_.pool_of(c)] += static_cast<double>(n);
-    beyond[pools_.pool_of(c)] -= late_[c] * static_cast<double>(n);
+    came[c] += static_cast<double>(n);
+    beyond_of[c] -= late_[c] * static_cast<double>(n);
   });
   for (std::size_t c = 0; c < std::min(late_.size(), fresh.late().size()); ++c) {
-    beyond[pools_.pool_of(c)] += static_cast<double>(fresh.late()[c]);
+    beyond_of[c] += static_cast<double>(fresh.late()[c]);
+  }
+  std::vector<double> finished(reserve_.size(), 0.0), beyond(reserve_.size(), 0.0);
+  for (std::size_t c = 0; c < late_.size(); ++c) {
+    const auto count = [&](std::size_t pool, double share) {
+      finished[pool] += share * came[c];
+      beyond[pool] += share * beyond_of[c];
+    };
+    double sum = 0.0;
+    const auto is_of = [&](const PoolWeight& w) {
+      return w.request_class.value() == static_cast<std::int32_t>(c) && w.pool.value() >= 0 &&
+             static_cast<std::size_t>(w.pool.value()) < reserve_.size();
+    };
+    for (const PoolWeight& w : weights) sum += is_of(w) ? w.weight : 0.0;
+    if (sum <= 0.0) count(pools_.pool_of(c), 1.0);
+    for (const PoolWeight& w : weights) {
+      if (sum > 0.0 && is_of(w)) count(static_cast<std::size_t>(w.pool.value()), w.weight / sum);
+    }
   }
   const double minutes = since.seconds() / 60.0;
   for (std::size_t p = 0; p < reserve_.size(); ++p) {

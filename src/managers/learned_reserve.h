@@ -2,9 +2,11 @@
 // How much of what instances carry is kept free, by the objectives that requests turn out to miss (ours). Load profiles
 // are of Poisson arrivals at instances that share them; real arrivals come in bursts, few instances share less, and
 // loads rise within a minute. What of it matters shows in what is late.
+#include <span>
 #include <vector>
 
 #include "managers/pool_map.h"
+#include "model/plan.h"
 #include "model/turned_out.h"
 #include "plan/load_table.h"
 #include "units/time.h"
@@ -29,8 +31,9 @@ class LearnedReserve {
   /// `pools` outlives it.
   LearnedReserve(const plan::LoadTable& table, const PoolMap& pools, const LearnedReserveOptions& options);
 
-  /// What has finished since it last heard. Unknown classes are ignored.
-  void learn(const TurnedOut& fresh, Instant now);
+  /// What has finished since it last heard, and to which pools its classes go by the weights in force (none: their
+  /// own). Unknown classes are ignored.
+  void learn(const TurnedOut& fresh, std::span<const PoolWeight> weights, Instant now);
   /// In steps of 1/50, so that plans do not change from minute to minute.
   [[nodiscard]] std::vector<double> by_pool() const;
 

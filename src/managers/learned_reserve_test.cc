@@ -19,7 +19,7 @@ class LearnedReserveTest : public testing::Test {
       TurnedOut fresh;
       fresh.add(ClassId(0), ClassId(0), 1000);
       fresh.add_late(ClassId(0), late);
-      reserve.learn(fresh, minute(now_++));
+      reserve.learn(fresh, {}, minute(now_++));
     }
   }
 
@@ -68,14 +68,25 @@ TEST_F(LearnedReserveTest, APoolsClassesCountTogetherAndUnknownOnesNot) {
   fresh.add(ClassId(7), ClassId(7), 5000);
   fresh.add_late(ClassId(2), 110);
   fresh.add_late(ClassId(7), 5000);
-  reserve.learn(fresh, minute(0));
-  reserve.learn(fresh, minute(1));
+  reserve.learn(fresh, {}, minute(0));
+  reserve.learn(fresh, {}, minute(1));
   EXPECT_EQ(reserve.by_pool(), std::vector{0.1});
   TurnedOut nothing;
-  reserve.learn(nothing, minute(2));
+  reserve.learn(nothing, {}, minute(2));
   EXPECT_EQ(reserve.by_pool(), std::vector{0.1}) << "nobody finished";
-  reserve.learn(fresh, minute(600));
+  reserve.learn(fresh, {}, minute(600));
   EXPECT_EQ(reserve.by_pool(), std::vector{0.5}) << "ten minutes at most, which is enough here";
+}
+
+TEST_F(LearnedReserveTest, ThePoolsThatServeAClassKeepMoreFreeForIt) {
+  LearnedReserve reserve(table_, pools_, {.gain = 1.0, .late = 0.0, .most = 0.5});
+  TurnedOut fresh;
+  fresh.add(ClassId(0), ClassId(0), 1000);
+  fresh.add_late(ClassId(0), 100);
+  const std::vector<PoolWeight> weights = {{ClassId(0), PoolId(1), 0.6}, {ClassId(0), PoolId(2), 0.2}};
+  reserve.learn(fresh, weights, minute(0));
+  reserve.learn(fresh, weights, minute(1));
+  EXPECT_EQ(reserve.by_pool(), (std::vector{0.0, 0.1, 0.1})) << "its own has none of its requests";
 }
 
 }  // namespace

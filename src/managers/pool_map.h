@@ -2,6 +2,7 @@
 // Which pool serves which class: n pools over the classes in their order, each for neighbouring ones.
 #include <algorithm>
 #include <cstddef>
+#include <map>
 #include <vector>
 
 #include "model/plan.h"
@@ -17,7 +18,8 @@ class PoolMap {
  public:
   /// `pools` in [1, sizes of class]; 0: a pool for each. `table` outlives it. Where the table has tiers, each is so
   /// many neighbours, the strictest tier's last.
-  PoolMap(const plan::LoadTable& table, std::size_t pools);
+  /// `lowest_clocks`: by TP degree, of instances at work; plans count on no lower ones.
+  PoolMap(const plan::LoadTable& table, std::size_t pools, std::map<int, MegaHertz> lowest_clocks = {});
 
   [[nodiscard]] std::size_t pools() const { return heaviest_.size(); }
   [[nodiscard]] std::size_t classes() const { return pool_of_.size(); }
@@ -34,7 +36,10 @@ class PoolMap {
   [[nodiscard]] plan::ShardingProblem problem(const std::vector<double>& load_per_s, int gpus, Watts unused_gpu) const;
 
  private:
+  [[nodiscard]] std::vector<plan::ShardProfile> given_clocks(std::vector<plan::ShardProfile> profiles) const;
+
   const plan::LoadTable& table_;
+  std::map<int, MegaHertz> lowest_clocks_;
   std::size_t tiers_;
   std::vector<std::size_t> pool_of_, heaviest_;
 };

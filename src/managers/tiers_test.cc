@@ -29,10 +29,9 @@ plan::LoadTable tiered_table(double share) {
 /// The order for a peak of so many requests per second of class L's tiers.
 ClusterOrder order_for(const plan::LoadTable& table, double loose, double strict,
                        const std::map<int, MegaHertz>& lowest_clocks = {}) {
-  const PoolMap map(table, 0);
+  const PoolMap map(table, 0, lowest_clocks);
   ClusterOptions options;
   options.nodes = 40;
-  options.lowest_clocks = lowest_clocks;
   ClusterManager manager(table, map, options, Span());
   manager.history().begin_with({{0.0}, {0.0}, {0.0}, {0.0}, {loose}, {strict}});
   return *manager.order(Instant());

@@ -28,6 +28,9 @@ enum class Phase : std::uint8_t {
 /// Idle (known to have no work) and Lost (no report although work is in flight) are different states.
 enum class Telemetry : std::uint8_t { Fresh, Idle, Lost };
 
+/// Of InstanceSpec::weight, where it is said over a wire.
+inline constexpr double kMostWeight = 1e6;
+
 /// What an instance is, from the time it joins until it is gone. Instances alike may share one.
 struct InstanceSpec {
   Role role = Role::Colocated;

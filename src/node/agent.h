@@ -124,6 +124,7 @@ class Agent {
   void handed_over(const std::vector<HandedOver>& all);
   struct Finished {
     std::string engine;  ///< endpoint
+    ClassId request_class;
     std::int64_t requests = 0;
     std::int64_t late = 0;  ///< of them, those that missed an objective
   };

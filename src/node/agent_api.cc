@@ -168,14 +168,16 @@ std::optional<std::vector<Agent::HandedOver>> read_handed_over(const nlohmann::j
 /// Requests that have ended; none when it is not in that form.
 std::optional<std::vector<Agent::Finished>> read_finished(const nlohmann::json& items) {
   if (!items.is_array()) return std::nullopt;
-  constexpr std::int64_t kMost = 1'000'000;  // between two messages
+  constexpr std::int64_t kMost = 1'000'000;
   std::vector<Agent::Finished> all;
   for (const auto& item : items) {
     if (!item.is_object() || !item.contains("engine") || !item["engine"].is_string()) return std::nullopt;
+    const auto request_class = whole(item, "class", 0, std::numeric_limits<std::int32_t>::max());
     const auto requests = whole(item, "requests", 0, kMost);
     const auto late = whole(item, "late", 0, kMost);
-    if (!requests || !late || *late > *requests) return std::nullopt;
-    all.push_back({item["engine"].get<std::string>(), *requests, *late});
+    if (!request_class || !requests || !late || *late > *requests) return std::nullopt;
+    all.push_back(
+        {item["engine"].get<std::string>(), ClassId(static_cast<std::int32_t>(*request_class)), *requests, *late});
   }
   return all;
 }
@@ -242,8 +244,9 @@ void take_clocks(Agent& agent, net::Exchange& exchange) {
   }
   const auto finished = read_finished(body.value("finished", nlohmann::json::array()));
   if (!finished) {
-    return answer_problem(exchange, 400,
-                          R"(each of finished must be {"engine": ENDPOINT} with requests and late of them, from 0)");
+    return answer_problem(
+        exchange, 400,
+        R"(each of finished must be {"engine": ENDPOINT} with class, requests and late of them, from 0)");
   }
   agent.work(*work);
   agent.handed_over(*handed_over);

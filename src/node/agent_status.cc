@@ -127,8 +127,7 @@ void Agent::finished(const std::vector<Finished>& all) {
   for (const Finished& one : all) {
     const auto engine = std::ranges::find(s.engines, one.engine, &Impl::Engine::endpoint);
     if (engine == s.engines.end()) continue;
-    const auto i = s.core->find(engine->instance);
-    for (std::int64_t n = 0; i && n < one.requests; ++n) s.core->finished(*i, n < one.late);
+    if (const auto i = s.core->find(engine->instance)) s.core->finished(*i, one.request_class, one.requests, one.late);
   }
 }
 

@@ -72,6 +72,8 @@ class TableProfile final : public LoadProfile {
   std::vector<std::vector<Entry>> by_class_;  ///< ascending clocks
 };
 
+/// Share of the class's requests that may be late where `late` of those may that an instance can serve in time.
+[[nodiscard]] inline double may_be_late(const ProfiledClass& one, double late) { return late + 1.0 - one.kept_alone; }
 /// What one instance of this class, TP degree and clock carries within the class's limits; 0: nothing, or unknown.
 [[nodiscard]] double most_load(const ProfiledClass& one, int tp, MegaHertz clock);
 /// What an instance of this TP degree carries at its highest clock before each further request costs another its

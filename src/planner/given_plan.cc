@@ -85,7 +85,7 @@ Result<Plan> given_plan_from_json(std::string_view json, std::size_t shapes, std
     const PlanTarget& target = plan->instances[i];
     if (target.shape >= shapes) {
       return bad_input("plan", fmt::format("instances[{}].shape: there are shapes 0 to {}, the scenario's [[fleet]] "
-                                           "entries",
+                                           "entries and then its pairs",
                                            i, shapes - 1));
     }
     if (target.pool && !has(*target.pool)) return no_pool("instances", i);

@@ -158,6 +158,9 @@ void PlannedFleet::adopt_left(Mode mode) {
     next_ = std::max(next_, id + 1);
     if (auto member = adopt(id)) found.push_back(std::move(*member));
   }
+  for (const auto& member : found) {
+    if (!pair_of(found, member)) at(member.id).decode = kNoInstance;
+  }
   for (std::size_t i = 0; i < found.size(); ++i) {
     const auto decodes = [&](const auto& other) { return at(other.id).decode == found[i].id; };
     if (std::ranges::any_of(found, decodes)) continue;  // with its prefill engine
@@ -171,6 +174,17 @@ void PlannedFleet::adopt_left(Mode mode) {
   }
 }
 
+/// Which of the pairs a prefill engine and the one that it was started with are. None: that one is gone, or places and
+/// [[fleet]]s are others than then.
+std::optional<std::size_t> PlannedFleet::pair_of(const std::vector<control::PlanExecutor::Member>& found,
+                                                 const control::PlanExecutor::Member& prefill) {
+  const auto other = std::ranges::find(found, at(prefill.id).decode, &control::PlanExecutor::Member::id);
+  if (other == found.end()) return std::nullopt;
+  const auto pair = std::ranges::find_if(
+      pairs_, [&](const PairShape& of) { return of.prefill == prefill.shape && of.decode == other->shape; });
+  return pair == pairs_.end() ? std::nullopt : std::optional(static_cast<std::size_t>(pair - pairs_.begin()));
+}
+
 /// With the other engine of its pair; one that has lost it drains.
 control::PlanExecutor::Member PlannedFleet::paired(std::vector<control::PlanExecutor::Member>& found,
                                                    std::size_t at_position) {
@@ -180,15 +194,15 @@ control::PlanExecutor::Member PlannedFleet::paired(std::vector<control::PlanExec
   const bool beside = std::ranges::find(pools, Role::Colocated, &config::PoolOptions::role) != pools.end();
   // Beside colocated engines others are of pairs alone.
   if (pools[slots_[engine.slot].pool].role == Role::Colocated || !beside) return member;
-  const auto other = std::ranges::find(found, engine.decode, &control::PlanExecutor::Member::id);
-  if (other == found.end()) {
+  const auto pair = pair_of(found, member);
+  if (!pair) {
     engine.offered = false;
     engine.served = true;
     member.phase = Phase::Draining;
     return member;
   }
-  const auto is_it = [&](const PairShape& pair) { return pair.prefill == member.shape && pair.decode == other->shape; };
-  member.shape = pools.size() + static_cast<std::size_t>(std::ranges::find_if(pairs_, is_it) - pairs_.begin());
+  const auto other = std::ranges::find(found, engine.decode, &control::PlanExecutor::Member::id);
+  member.shape = pools.size() + *pair;
   member.decode = {other->id, other->node, other->gpus};
   if (member.phase == other->phase) return member;
   const bool drains = member.phase == Phase::Draining || other->phase == Phase::Draining;

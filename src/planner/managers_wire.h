@@ -29,7 +29,8 @@ struct Observation {
   }
 };
 
-/// Rows of counts, by the class taken for and what it was.
+/// Of an object that says `turned_out` (rows of counts, by the class taken for and what it was) and `late` (counts by
+/// the class taken for), or neither.
 [[nodiscard]] Result<TurnedOut> turned_out_from_json(const nlohmann::ordered_json& json);
 
 [[nodiscard]] std::string to_json(const Observation& seen);

@@ -142,6 +142,8 @@ class PlannedFleet final : public control::FleetPort, public journal::Sink {
   [[nodiscard]] bool answers(Engine& engine);
   void look_at(const control::PlanExecutor::Member& member, InstanceId id);
   [[nodiscard]] std::vector<InstanceId> all_engines() const;
+  [[nodiscard]] std::optional<std::size_t> pair_of(const std::vector<control::PlanExecutor::Member>& found,
+                                                   const control::PlanExecutor::Member& prefill);
   [[nodiscard]] control::PlanExecutor::Member paired(std::vector<control::PlanExecutor::Member>& found,
                                                      std::size_t at_position);
   void announce(Engine& engine);

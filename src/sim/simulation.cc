@@ -223,8 +223,8 @@ void Simulation::handed_over(const control::HandOver& what, Instant) {
   }
 }
 
-void Simulation::finished(InstanceId instance, bool late) {
-  if (const auto i = index_.find(instance)) loop_.finished(*i, late);
+void Simulation::finished(InstanceId instance, ClassId request_class, bool late) {
+  if (const auto i = index_.find(instance)) loop_.finished(*i, request_class, 1, late ? 1 : 0);
 }
 
 void Simulation::refresh(InstanceId instance, Instant now) {

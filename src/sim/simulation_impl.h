@@ -81,7 +81,7 @@ class Simulation final : public control::RequestPort,
   void withdraw(const Request& request, Tag tag, InstanceId instance, Instant now) override;
   void boost(InstanceId instance, Instant until, Instant now) override;
   void handed_over(const control::HandOver& what, Instant now) override;
-  void finished(InstanceId instance, bool late) override;
+  void finished(InstanceId instance, ClassId request_class, bool late) override;
   void held_to(InstanceId instance, const Slo& slo, Instant now) override { loop_.held_to(index(instance), slo, now); }
   // control::FleetPort
   InstanceId spawn(const control::StartOrder& order, Instant now) override;

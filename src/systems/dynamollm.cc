@@ -146,13 +146,13 @@ Result<std::shared_ptr<managers::Hierarchy>> make_planner(const PlannerOptions& 
   if (const auto fits = check_pools(o.pools, making); !fits) return std::unexpected(fits.error());
   managers::HierarchyOptions made;
   made.pools = static_cast<std::size_t>(o.pools);
+  made.lowest_clocks = making.scaling.lowest_clocks;
   made.cluster = {.epoch = o.epoch,
                   .rule = o.rule,
                   .scales = o.scales,
                   .margin = o.margin,
                   .unused_gpu = o.unused_gpu.value_or(making.scaling.cluster.unused_gpu),
                   .within_limits = o.within_limits,
-                  .lowest_clocks = making.scaling.lowest_clocks,
                   .load = {}};
   set_nodes(made.cluster, o.nodes, making.scaling);
   made.cluster.load.season = o.season;

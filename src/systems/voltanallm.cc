@@ -159,7 +159,7 @@ void register_voltanallm(Registry& to) {
         EcoFreqOptions options = o;
         if (o.late_requests > 0.0 && making.loads != nullptr) {
           for (const auto& one : making.loads->classes) {
-            options.late_requests = std::max(options.late_requests, o.late_requests + 1.0 - one.kept_alone);
+            options.late_requests_of.push_back(plan::may_be_late(one, o.late_requests));
           }
         }
         return std::make_shared<policy::EcoFreq>(options, *making.spec);

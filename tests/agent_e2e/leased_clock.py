@@ -38,7 +38,7 @@ def main() -> None:
                              (400, {"lease_ms": 100, "clocks": [{"engine": engine["fpm"], "clock_mhz": "900"}]}),
                              (400, {"lease_ms": 10**9, "clocks": []}),
                              (400, {"lease_ms": 100, "clocks": [], "handed_over": [{"engine": "x", "age_us": 1, "wait_us": -1}]}),
-                             (400, {"lease_ms": 100, "clocks": [], "finished": [{"engine": "x", "requests": 1, "late": 2}]}),
+                             (400, {"lease_ms": 100, "clocks": [], "finished": [{"engine": "x", "class": 0, "requests": 1, "late": 2}]}),
                              (404, {"lease_ms": 100, "clocks": [{"engine": engine["fpm"], "clock_mhz": 700},
                                                                 {"engine": "x", "clock_mhz": 700}]})):
             answered, answer = post(admin + "/clocks", body)

@@ -169,7 +169,7 @@ def main() -> None:
                 rate[0] = 0.5
                 await_that("the pair is gone, and one engine is left", lambda: len(engines()) == 1 and len(serving("colocated")) == 1)
             settle()
-            assert all(status == 200 for status in clients.answers[before:]), "nobody pays for a pair that drains"
+            assert all(status == 200 for status in clients.answers[before:]), "no request fails for a pair that drains"
             node.stop(planner)
             node.stop(node.running[-1])  # the second gateway
         finally:

@@ -110,10 +110,13 @@ void EcoFreq::handed_over(Span age, Span wait) {
   handovers_.add(step_borne(rule_.ttft - age, wait, step_));
 }
 
-void EcoFreq::finished(bool late) {
+void EcoFreq::finished(ClassId request_class, std::int64_t requests, std::int64_t late) {
   if (!price_ || options_.late_requests <= 0.0) return;
-  const double more = kStricterEach * ((late ? 1.0 : 0.0) - options_.late_requests);
-  stricter_ = std::clamp(stricter_ + more, 0.0, 2.0 * kStages);
+  const auto c = static_cast<std::size_t>(std::max(request_class.value(), 0));
+  const auto& of = options_.late_requests_of;
+  const double allowed = c < of.size() ? of[c] : options_.late_requests;
+  const double more = static_cast<double>(late) - allowed * static_cast<double>(requests);
+  stricter_ = std::clamp(stricter_ + kStricterEach * more, 0.0, 2.0 * kStages);
   hold_price();
 }
 

@@ -21,7 +21,8 @@ struct EcoFreqOptions {
   double late_handovers = 0.0;  ///< share of first tokens that may wait too long for decode, in [0, 1); 0: any
   double step_yield =
       0.0;  ///< share of the tokens beyond one that a step gives a request that lengthen its budget, in [0, 1]
-  double late_tokens = 0.0;    ///< share of gaps, and of first tokens, late that at max(F) would not be; 0: not weighed
+  double late_tokens = 0.0;  ///< share of gaps, and of first tokens, late that at max(F) would not be; 0: not weighed
+  std::vector<double> late_requests_of = {};  ///< instead, of a class; of others late_requests
   double late_requests = 0.0;  ///< share of requests that may be late before late_tokens is lowered; 0: not heard of
   bool later_chunks = false;   ///< a prompt's budget is for what later steps compute of it, too; false: paper
   /// Where no clock meets the budget: max(F), though a lower one be as fast, as where an engine's host decides (paper).
@@ -79,7 +80,7 @@ class EcoFreq final : public FrequencyPolicy {
   /// max(F) at once, and for `dwell`, whatever the predictor says; within a window too.
   ClockDecision overrun(const InstanceView& view, Instant now) override;
   void handed_over(Span age, Span wait) override;
-  void finished(bool late) override;
+  void finished(ClassId request_class, std::int64_t requests, std::int64_t late) override;
   /// What was learnt under other objectives (of waits, and the price of time) is learnt again.
   void held_to(const InstanceView& view, const Slo& slo) override;
   [[nodiscard]] std::int64_t disbelieved() const override { return disbelieved_; }

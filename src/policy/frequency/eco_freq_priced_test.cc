@@ -116,13 +116,14 @@ TEST(PricedEcoFreq, WhileRequestsMissTheirObjectivesLessIsSaved) {
   const auto model = typical();
   const CubicPower power;
   const Beliefs beliefs{&model, &power};
-  const auto clock_after = [&](double late_requests, int late, int in_time) {
+  const auto clock_after = [&](double late_requests, int late, int in_time, std::vector<double> of_class = {}) {
     auto priced = options();
     priced.late_tokens = 0.5;
     priced.late_requests = late_requests;
+    priced.late_requests_of = std::move(of_class);
     Asked policy(priced, beliefs);
-    for (int i = 0; i < late; ++i) policy.finished(true);
-    for (int i = 0; i < in_time; ++i) policy.finished(false);
+    policy.finished(late, late);
+    policy.finished(in_time, 0);
     const Instant now = warmed_up(policy, beliefs);
     InstanceView both = decoding(100, 100'000, now);  // no clock keeps these gaps: the price decides
     both.step.shape.prefill_requests = 1;
@@ -133,6 +134,8 @@ TEST(PricedEcoFreq, WhileRequestsMissTheirObjectivesLessIsSaved) {
   EXPECT_EQ(clock_after(0.1, 1'000, 0), kHigh) << "and no price keeps them";
   EXPECT_EQ(clock_after(0.1, 1'000, 9'000), kLow) << "a tenth may be late";
   EXPECT_EQ(clock_after(0.0, 1'000, 0), kLow) << "nobody listens";
+  EXPECT_EQ(clock_after(0.1, 1'000, 0, {1.0}), kLow) << "no instance keeps any of this class";
+  EXPECT_EQ(clock_after(0.1, 1'000, 100, {0.1, 1.0}), kHigh) << "of another class";
 }
 
 }  // namespace

@@ -93,7 +93,7 @@ class Asked {
     return policy_.choose(view, now);
   }
   ClockDecision overrun(const InstanceView& view, Instant now) { return policy_.overrun(view, now); }
-  void finished(bool late) { policy_.finished(late); }
+  void finished(std::int64_t requests, std::int64_t late) { policy_.finished(ClassId(0), requests, late); }
   [[nodiscard]] std::int64_t disbelieved() const { return policy_.disbelieved(); }
 
  private:

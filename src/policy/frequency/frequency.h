@@ -23,8 +23,10 @@ class FrequencyPolicy : public virtual Policy {
     (void)age;
     (void)wait;
   }
-  /// A request has ended here, its last token from this instance. `late`: it missed an objective.
-  virtual void finished(bool late) { (void)late; }
+  /// Requests of a class have ended here, their last tokens from this instance; `late` of them missed an objective.
+  virtual void finished(ClassId request_class, std::int64_t requests, std::int64_t late) {
+    (void)request_class, (void)requests, (void)late;
+  }
   /// From now on these are the objectives of what the instance serves, instead of its spec's. The default keeps to the
   /// spec's, which no others are stricter than.
   virtual void held_to(const InstanceView& view, const Slo& slo) {
