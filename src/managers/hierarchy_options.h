@@ -12,8 +12,9 @@
 namespace wattle::managers {
 
 struct HierarchyOptions {
-  std::size_t pools = 0;                   ///< 0: one for each class
-  std::map<int, MegaHertz> lowest_clocks;  ///< of instances at work, by TP degree: plans count on no lower ones
+  std::size_t pools = 0;  ///< 0: one for each class
+  std::map<int, MegaHertz>
+      lowest_clocks;  ///< of instances at work, by TP degree: the cluster manager counts on no lower ones
   ClusterOptions cluster;
   PoolOptions pool;
   Overheads overheads;

@@ -25,7 +25,7 @@ PoolLevel::PoolLevel(std::shared_ptr<const plan::LoadTable> table, std::vector<p
     : table_(std::move(table)),
       shapes_(std::move(shapes)),
       options_(options),
-      map_(*table_, options_.pools, options_.lowest_clocks),
+      map_(*table_, options_.pools),
       history_(table_->classes.size(), options_.cluster.load),
       pools_(map_.pools()),
       mine_(map_.pools()) {
