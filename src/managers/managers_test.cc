@@ -68,60 +68,48 @@ TEST(Hierarchy, ACalmEpochTakesFewerNodesAndPoolsMerge) {
   EXPECT_EQ(plan.instances.at(0).pool, PoolId(2));
 }
 
-TEST(Hierarchy, PlansForWhatRequestsTurnOutToBe) {
+/// The first class's nodes after half an hour at nine tenths of what one carries, while so much has finished in each of
+/// the first `minutes`.
+int nodes_where(const TurnedOut& finished, int minutes, double gain) {
   auto table = std::make_shared<const plan::LoadTable>(formula_table());
-  const auto nodes_after = [&](ClassId was) {
-    HierarchyOptions options = three_classes(*table);
-    options.cluster.rule = NodeRule::Up;
-    Hierarchy hierarchy(table, shapes(), options);
-    policy::ScalingView view;
-    std::vector<double> rates = {0.0};
-    view.rate_per_s = rates;
-    (void)hierarchy.plan(view);
+  HierarchyOptions options = three_classes(*table);
+  options.cluster.rule = NodeRule::Up;
+  options.reserve.gain = gain;
+  Hierarchy hierarchy(table, shapes(), options);
+  policy::ScalingView view;
+  std::vector<double> rates = {0.0};
+  view.rate_per_s = rates;
+  (void)hierarchy.plan(view);
+  rates = {0.9 * node_carries(*table, 0), 0.0, 0.0};
+  view.rate_per_s = rates;
+  Plan plan;
+  for (int minute = 1; minute <= 30; ++minute) {
+    view.now = Instant() + Span::s(60 * minute);
+    view.turned_out = minute <= minutes ? &finished : nullptr;
+    plan = hierarchy.plan(view);
+  }
+  return plan.levels.at(0).passed.at(0).gpus / 8;
+}
+
+TEST(Hierarchy, PlansForWhatRequestsTurnOutToBe) {
+  const auto nodes_after = [](ClassId was) {
     TurnedOut finished;
     finished.add(ClassId(0), was, 10'000);
-    rates = {0.9 * node_carries(*table, 0), 0.0, 0.0};
-    Plan plan;
-    for (int minute = 1; minute <= 30; ++minute) {
-      view.now = Instant() + Span::s(60 * minute);
-      view.rate_per_s = rates;
-      view.turned_out = minute == 1 ? &finished : nullptr;
-      plan = hierarchy.plan(view);
-    }
-    return plan.levels.at(0).passed.at(0).gpus / 8;
+    return nodes_where(finished, 1, 0.0);
   };
   EXPECT_EQ(nodes_after(ClassId(0)), 1);
-  const double heavier = node_carries(*table, 0) / node_carries(*table, 2);
+  const plan::LoadTable table = formula_table();
+  const double heavier = node_carries(table, 0) / node_carries(table, 2);
   ASSERT_GT(heavier, 1.5);
   EXPECT_EQ(nodes_after(ClassId(2)), static_cast<int>(std::ceil(0.9 * heavier)));
 }
 
 TEST(Hierarchy, KeepsMoreFreeWhereRequestsMissTheirObjectives) {
-  auto table = std::make_shared<const plan::LoadTable>(formula_table());
-  const auto nodes_after = [&](double gain) {
-    HierarchyOptions options = three_classes(*table);
-    options.cluster.rule = NodeRule::Up;
-    options.reserve.gain = gain;
-    Hierarchy hierarchy(table, shapes(), options);
-    policy::ScalingView view;
-    std::vector<double> rates = {0.0};
-    view.rate_per_s = rates;
-    (void)hierarchy.plan(view);
-    TurnedOut finished;
-    finished.add(ClassId(0), ClassId(0), 1000);
-    finished.add_late(ClassId(0), 60);
-    rates = {0.9 * node_carries(*table, 0), 0.0, 0.0};
-    view.rate_per_s = rates;
-    view.turned_out = &finished;
-    Plan plan;
-    for (int m = 1; m <= 30; ++m) {
-      view.now = Instant() + Span::s(60 * m);
-      plan = hierarchy.plan(view);
-    }
-    return plan.levels.at(0).passed.at(0).gpus / 8;
-  };
-  EXPECT_EQ(nodes_after(0.0), 1);
-  EXPECT_EQ(nodes_after(0.2), 2);
+  TurnedOut finished;
+  finished.add(ClassId(0), ClassId(0), 1000);
+  finished.add_late(ClassId(0), 60);
+  EXPECT_EQ(nodes_where(finished, 30, 0.0), 1);
+  EXPECT_EQ(nodes_where(finished, 30, 0.2), 2);
 }
 
 /// What the plan checker holds against a hierarchy: no level exceeds what it was given.

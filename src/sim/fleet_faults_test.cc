@@ -4,7 +4,6 @@
 #include <set>
 #include <string>
 
-#include "engine/hardware_profile.h"
 #include "sim/random_case_test.h"
 
 namespace wattle::sim {
@@ -113,17 +112,6 @@ class RandomPlanner final : public policy::ScalingPolicy {
   Plan last_;
 };
 
-struct Truth {
-  Truth() {
-    for (const std::int32_t gpus : kGpus) {
-      auto model = engine::StepModel::make(GpuSpec{}, LlmSpec{}, gpus, engine::HardwareProfile{}, {});
-      EXPECT_TRUE(model.has_value());
-      models.push_back(std::make_unique<engine::StepModel>(std::move(*model)));
-    }
-  }
-  std::vector<std::unique_ptr<engine::StepModel>> models;
-};
-
 class Watch final : public journal::Sink {
  public:
   void outcome(const Outcome& o) override {
@@ -149,7 +137,7 @@ struct Ran {
 };
 
 /// Instances of each size in kGpus, with clocks by thresholds, or by tier where `held_to` counts them, or none decided.
-void add_shapes(ScalingSetup& scaling, const Truth& truth, bool clocks, std::map<Span, int>* held_to = nullptr) {
+void add_shapes(ScalingSetup& scaling, const StepModels& truth, bool clocks, std::map<Span, int>* held_to = nullptr) {
   for (std::size_t s = 0; s < std::size(kGpus); ++s) {
     const auto make = [&truth, s, clocks, held_to](InstanceId id) {
       InstanceSetup instance;
@@ -181,15 +169,9 @@ void check_tiers(Ran& ran, std::size_t requests) {
   }
 }
 
-Ran run(std::uint64_t seed, const Truth& truth, bool fast_forward = true) {
+Ran run(std::uint64_t seed, const StepModels& truth, bool fast_forward = true) {
   RandomStream random(seed, "fleet");
-  std::vector<workload::TraceRow> rows;
-  double t = 0.0;
-  for (std::uint64_t n = 20 + random.below(40); n > 0; --n) {
-    t += random.exponential() / 8.0;
-    rows.push_back({Instant(Span::from_seconds(t).ns()), 1 + static_cast<std::int32_t>(random.below(800)),
-                    1 + static_cast<std::int32_t>(random.below(300))});
-  }
+  const auto rows = random_rows(random, 40, 8.0, 800, 300);
   workload::ListSource source(rows);
   SimulationSetup setup;
   setup.seed = seed;
@@ -209,27 +191,14 @@ Ran run(std::uint64_t seed, const Truth& truth, bool fast_forward = true) {
   for (std::int32_t n = 0; n < kNodes; ++n) scaling.nodes.push_back({NodeId(n), "", "", kGpusPerNode, {}});
   if (seed % 2 == 0) scaling.idle_gpu.assign(kNodes, Milliwatts(60'000));
   scaling.policy.policy = std::make_shared<RandomPlanner>(seed);
-  scaling.period = Span::ms(200 + static_cast<std::int64_t>(random.below(1500)));
-  scaling.load_time = Span::ms(static_cast<std::int64_t>(random.below(1500)));
-  scaling.warm_time = Span::ms(random.below(2) == 0 ? 0 : 300);
+  draw_times(scaling, random, 200, 1500);
   if (random.below(2) == 0) scaling.at_once = 1 + static_cast<std::int32_t>(random.below(2));
   scaling.reshard.weight_bytes = 16'000'000'000;
   scaling.reshard.link_bytes_per_s = 20e9;
   scaling.reshard.sync = Span::ms(static_cast<std::int64_t>(random.below(800)));
   // Memory for both, or for one alone.
   scaling.reshard.gpu_bytes = random.below(2) == 0 ? 40'000'000'000 : 6'000'000'000;
-  for (std::uint64_t n = random.below(8); n > 0; --n) {
-    Fault fault{Instant(Span::from_seconds(t * random.uniform()).ns()),
-                InstanceId(static_cast<std::int32_t>(random.below(12))),
-                Span::ms(700),
-                {}};
-    // The last node stays up, so that nobody is left behind for good.
-    if (random.below(3) == 0) {
-      fault.node = NodeId(static_cast<std::int32_t>(random.below(kNodes - 1)));
-      fault.down = random.below(4) == 0 ? Span::max() : Span::ms(static_cast<std::int64_t>(random.below(3000)));
-    }
-    setup.faults.push_back(fault);
-  }
+  draw_faults(setup, random, random.below(8), rows.back().arrival.seconds(), kNodes);
   setup.sink = &ran.watch;
   ran.result = simulate(std::move(setup));
   EXPECT_EQ(ran.watch.left.size(), rows.size()) << "every request leaves once";
@@ -243,7 +212,7 @@ Ran run(std::uint64_t seed, const Truth& truth, bool fast_forward = true) {
 // simulator checks all of them after every event. What is left to check here: one exit for each request, no GPU booked
 // twice.
 TEST(FleetFaults, NobodyIsLostOrServedTwiceOverAThousandSchedules) {
-  const Truth truth;
+  const StepModels truth(kGpus);
   std::map<std::string, int> steps;
   std::int64_t failed = 0;
   std::map<std::string, int> pools;
@@ -295,7 +264,7 @@ class Splitter final : public policy::ScalingPolicy {
 };
 
 TEST(FleetFaults, AReshardedNodeDrawsAndCostsWhatItsGpusDoOnce) {
-  const Truth truth;
+  const StepModels truth(kGpus);
   std::vector<workload::TraceRow> rows;
   for (int i = 0; i < 40; ++i) rows.push_back({Instant(Span::ms(100 * i).ns()), 200, 400});
   workload::ListSource source(rows);
@@ -345,7 +314,7 @@ TEST(FleetFaults, AReshardedNodeDrawsAndCostsWhatItsGpusDoOnce) {
 }
 
 TEST(FleetFaults, GpusOfANodeInUseThatNobodyHasDrawAndCost) {
-  const Truth truth;
+  const StepModels truth(kGpus);
   workload::ListSource source({{Instant(), 200, 400}});
   SimulationSetup setup;
   setup.source = &source;
@@ -366,7 +335,7 @@ TEST(FleetFaults, GpusOfANodeInUseThatNobodyHasDrawAndCost) {
 }
 
 TEST(FleetFaults, FastForwardEqualsStepByStepWhileAFleetIsResharded) {
-  const Truth truth;
+  const StepModels truth(kGpus);
   for (std::uint64_t seed = 0; seed < 100 && !HasFailure(); ++seed) {
     SCOPED_TRACE(seed);
     EXPECT_EQ(run(seed, truth).result.summary.journal_digest, run(seed, truth, false).result.summary.journal_digest);

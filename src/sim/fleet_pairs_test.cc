@@ -5,7 +5,6 @@
 #include <set>
 #include <string>
 
-#include "engine/hardware_profile.h"
 #include "sim/random_case_test.h"
 
 namespace wattle::sim::pairs_test {
@@ -36,17 +35,6 @@ class RandomPlanner final : public policy::ScalingPolicy {
  private:
   RandomStream random_;
   Plan last_;
-};
-
-struct Truth {
-  Truth() {
-    for (const std::int32_t gpus : kGpus) {
-      auto model = engine::StepModel::make(GpuSpec{}, LlmSpec{}, gpus, engine::HardwareProfile{}, {});
-      EXPECT_TRUE(model.has_value());
-      models.push_back(std::make_unique<engine::StepModel>(std::move(*model)));
-    }
-  }
-  std::vector<std::unique_ptr<engine::StepModel>> models;
 };
 
 class Watch final : public journal::Sink {
@@ -85,7 +73,7 @@ struct Ran {
   Watch watch;
 };
 
-void add_shapes(ScalingSetup& scaling, const Truth& truth) {
+void add_shapes(ScalingSetup& scaling, const StepModels& truth) {
   constexpr Role kRoles[] = {Role::Colocated, Role::Prefill, Role::Decode};
   for (std::size_t s = 0; s < std::size(kGpus); ++s) {
     const auto make = [&truth, s, role = kRoles[s]](InstanceId id) {
@@ -121,15 +109,9 @@ void add_first(SimulationSetup& setup, Watch& watch) {
   }
 }
 
-Ran run(std::uint64_t seed, const Truth& truth, bool faults = true, bool fast_forward = true) {
+Ran run(std::uint64_t seed, const StepModels& truth, bool faults = true, bool fast_forward = true) {
   RandomStream random(seed, "pairs");
-  std::vector<workload::TraceRow> rows;
-  double t = 0.0;
-  for (std::uint64_t n = 20 + random.below(60); n > 0; --n) {
-    t += random.exponential() / 10.0;
-    rows.push_back({Instant(Span::from_seconds(t).ns()), 1 + static_cast<std::int32_t>(random.below(3000)),
-                    1 + static_cast<std::int32_t>(random.below(200))});
-  }
+  const auto rows = random_rows(random, 60, 10.0, 3000, 200);
   workload::ListSource source(rows);
   Ran ran;
   SimulationSetup setup;
@@ -148,23 +130,10 @@ Ran run(std::uint64_t seed, const Truth& truth, bool faults = true, bool fast_fo
   add_first(setup, ran.watch);
   for (std::int32_t n = 0; n < kNodes; ++n) scaling.nodes.push_back({NodeId(n), "", "", kGpusPerNode, {}});
   scaling.policy.policy = std::make_shared<RandomPlanner>(seed);
-  scaling.period = Span::ms(200 + static_cast<std::int64_t>(random.below(1500)));
-  scaling.load_time = Span::ms(static_cast<std::int64_t>(random.below(1500)));
-  scaling.warm_time = Span::ms(random.below(2) == 0 ? 0 : 300);
+  draw_times(scaling, random, 200, 1500);
   if (random.below(3) == 0) scaling.at_once = 1 + static_cast<std::int32_t>(random.below(2));
   const bool beside_draining = scaling.beside_draining = random.below(4) == 0;
-  for (std::uint64_t n = faults ? 1 + random.below(8) : 0; n > 0; --n) {
-    Fault fault{Instant(Span::from_seconds(t * random.uniform()).ns()),
-                InstanceId(static_cast<std::int32_t>(random.below(12))),
-                Span::ms(700),
-                {}};
-    // The last node stays up, so that nobody is left behind for good.
-    if (random.below(3) == 0) {
-      fault.node = NodeId(static_cast<std::int32_t>(random.below(kNodes - 1)));
-      fault.down = random.below(4) == 0 ? Span::max() : Span::ms(static_cast<std::int64_t>(random.below(3000)));
-    }
-    setup.faults.push_back(fault);
-  }
+  draw_faults(setup, random, faults ? 1 + random.below(8) : 0, rows.back().arrival.seconds(), kNodes);
   setup.sink = &ran.watch;
   ran.result = simulate(std::move(setup));
   EXPECT_EQ(ran.watch.left.size(), rows.size()) << "every request leaves once";
@@ -177,7 +146,7 @@ Ran run(std::uint64_t seed, const Truth& truth, bool faults = true, bool fast_fo
 // The simulator checks after every event that requests, KV blocks and energy are conserved, GPUs held once, and that
 // exactly the serving instances accept requests, a pair's two only together.
 TEST(FleetPairs, NobodyIsLostOverAThousandSchedulesAndPairsKeepToThemselves) {
-  const Truth truth;
+  const StepModels truth(kGpus);
   int in_pairs = 0, elsewhere = 0, lost = 0;
   std::map<std::string, int> phases;
   for (std::uint64_t seed = 0; seed < 1'000 && !HasFailure(); ++seed) {
@@ -198,7 +167,7 @@ TEST(FleetPairs, NobodyIsLostOverAThousandSchedulesAndPairsKeepToThemselves) {
 }
 
 TEST(FleetPairs, WithoutFaultsEveryRequestFinishesAndDecodesInItsPair) {
-  const Truth truth;
+  const StepModels truth(kGpus);
   int in_pairs = 0;
   for (std::uint64_t seed = 0; seed < 200 && !HasFailure(); ++seed) {
     SCOPED_TRACE(seed);
@@ -211,7 +180,7 @@ TEST(FleetPairs, WithoutFaultsEveryRequestFinishesAndDecodesInItsPair) {
 }
 
 TEST(FleetPairs, FastForwardEqualsStepByStep) {
-  const Truth truth;
+  const StepModels truth(kGpus);
   for (std::uint64_t seed = 0; seed < 100 && !HasFailure(); ++seed) {
     SCOPED_TRACE(seed);
     EXPECT_EQ(run(seed, truth).result.summary.journal_digest,

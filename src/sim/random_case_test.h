@@ -98,6 +98,56 @@ inline predict::LatencyRefit relearn(const engine::StepModel& truth, std::shared
   };
 }
 
+/// Step models of instances with so many GPUs each.
+struct StepModels {
+  explicit StepModels(std::span<const std::int32_t> gpus) {
+    for (const std::int32_t of : gpus) {
+      auto model = engine::StepModel::make(GpuSpec{}, LlmSpec{}, of, engine::HardwareProfile{}, {});
+      EXPECT_TRUE(model.has_value());
+      models.push_back(std::make_unique<engine::StepModel>(std::move(*model)));
+    }
+  }
+  std::vector<std::unique_ptr<engine::StepModel>> models;
+};
+
+/// At least 20 Poisson arrivals and up to `more` above that, of 1 to so many tokens.
+inline std::vector<workload::TraceRow> random_rows(RandomStream& random, std::uint64_t more, double per_s,
+                                                   std::uint64_t prompt, std::uint64_t output) {
+  std::vector<workload::TraceRow> rows;
+  double t = 0.0;
+  for (std::uint64_t n = 20 + random.below(more); n > 0; --n) {
+    t += random.exponential() / per_s;
+    rows.push_back({Instant(Span::from_seconds(t).ns()), 1 + static_cast<std::int32_t>(random.below(prompt)),
+                    1 + static_cast<std::int32_t>(random.below(output))});
+  }
+  return rows;
+}
+
+/// How often is planned, and what starts take.
+inline void draw_times(ScalingSetup& scaling, RandomStream& random, std::int64_t least_period_ms,
+                       std::uint64_t more_ms) {
+  scaling.period = Span::ms(least_period_ms + static_cast<std::int64_t>(random.below(more_ms)));
+  scaling.load_time = Span::ms(static_cast<std::int64_t>(random.below(1500)));
+  scaling.warm_time = Span::ms(random.below(2) == 0 ? 0 : 300);
+}
+
+/// So many of instances and nodes, for a while or for good, until `end_s`. The last node stays up, so that nobody is
+/// left behind for good.
+inline void draw_faults(SimulationSetup& setup, RandomStream& random, std::uint64_t faults, double end_s,
+                        std::int32_t nodes) {
+  for (; faults > 0; --faults) {
+    Fault fault{Instant(Span::from_seconds(end_s * random.uniform()).ns()),
+                InstanceId(static_cast<std::int32_t>(random.below(12))),
+                Span::ms(700),
+                {}};
+    if (random.below(3) == 0) {
+      fault.node = NodeId(static_cast<std::int32_t>(random.below(static_cast<std::uint64_t>(nodes - 1))));
+      fault.down = random.below(4) == 0 ? Span::max() : Span::ms(static_cast<std::int64_t>(random.below(3000)));
+    }
+    setup.faults.push_back(fault);
+  }
+}
+
 struct Case {
   std::uint64_t seed = 0;
   std::vector<workload::TraceRow> rows;

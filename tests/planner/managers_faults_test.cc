@@ -152,18 +152,7 @@ class Watch final : public journal::Sink {
   std::map<std::string, int>& seen_;
 };
 
-struct Truth {
-  Truth() {
-    for (const std::int32_t gpus : kGpus) {
-      auto model = engine::StepModel::make(GpuSpec{}, LlmSpec{}, gpus, engine::HardwareProfile{}, {});
-      EXPECT_TRUE(model.has_value());
-      models.push_back(std::make_unique<engine::StepModel>(std::move(*model)));
-    }
-  }
-  std::vector<std::unique_ptr<engine::StepModel>> models;
-};
-
-sim::InstanceSetup instance_of(const Truth& truth, std::size_t shape, InstanceId id, PoolId pool) {
+sim::InstanceSetup instance_of(const sim::StepModels& truth, std::size_t shape, InstanceId id, PoolId pool) {
   sim::InstanceSetup instance;
   instance.id = id;
   InstanceSpec spec;
@@ -189,7 +178,7 @@ std::vector<workload::TraceRow> random_rows(RandomStream& random) {
   return rows;
 }
 
-void run(std::uint64_t seed, const Truth& truth, std::map<std::string, int>& seen) {
+void run(std::uint64_t seed, const sim::StepModels& truth, std::map<std::string, int>& seen) {
   RandomStream random(seed, "fleet");
   const auto rows = random_rows(random);
   const double end = rows.back().arrival.seconds();
@@ -212,24 +201,12 @@ void run(std::uint64_t seed, const Truth& truth, std::map<std::string, int>& see
   }
   for (std::int32_t n = 0; n < kNodes; ++n) scaling.nodes.push_back({NodeId(n), "", "", kGpus[0], {}});
   scaling.policy.policy = std::make_shared<Controllers>(seed, seen);
-  scaling.period = Span::ms(400 + static_cast<std::int64_t>(random.below(1100)));
-  scaling.load_time = Span::ms(static_cast<std::int64_t>(random.below(1500)));
-  scaling.warm_time = Span::ms(random.below(2) == 0 ? 0 : 300);
+  sim::draw_times(scaling, random, 400, 1100);
   scaling.reshard.weight_bytes = 16'000'000'000;
   scaling.reshard.link_bytes_per_s = 20e9;
   scaling.reshard.sync = Span::ms(static_cast<std::int64_t>(random.below(800)));
   scaling.reshard.gpu_bytes = random.below(2) == 0 ? 40'000'000'000 : 6'000'000'000;
-  for (std::uint64_t n = random.below(8); n > 0; --n) {
-    sim::Fault fault{Instant(Span::from_seconds(end * random.uniform()).ns()),
-                     InstanceId(static_cast<std::int32_t>(random.below(12))),
-                     Span::ms(700),
-                     {}};
-    if (random.below(3) == 0) {  // the last node stays up, so that nobody is left behind for good
-      fault.node = NodeId(static_cast<std::int32_t>(random.below(kNodes - 1)));
-      fault.down = random.below(4) == 0 ? Span::max() : Span::ms(static_cast<std::int64_t>(random.below(3000)));
-    }
-    setup.faults.push_back(fault);
-  }
+  sim::draw_faults(setup, random, random.below(8), end, kNodes);
   Watch watch(seen);
   setup.sink = &watch;
   const auto result = sim::simulate(std::move(setup));
@@ -240,7 +217,7 @@ void run(std::uint64_t seed, const Truth& truth, std::map<std::string, int>& see
 // Conservation of requests, KV blocks and energy, GPUs held once, exactly the serving instances accepting: the
 // simulator checks all of them after every event. Here: one exit for each request, no GPU booked twice.
 TEST(ManagersFaults, NobodyIsLostOrServedTwiceOverAThousandSchedules) {
-  const Truth truth;
+  const sim::StepModels truth(kGpus);
   std::map<std::string, int> seen;
   for (std::uint64_t seed = 0; seed < 1'000 && !HasFailure(); ++seed) {
     SCOPED_TRACE(seed);
