@@ -1,14 +1,13 @@
 """Two processes, mock engine and agent, over the fake NVML: a lower lock slows the engine's tokens and lowers its watts;
 an agent killed with -9 leaves no lock behind; one asked to end takes its own locks off; an engine killed with -9 leaves
 an idle GPU."""
-import argparse
 import json
 import os
 import signal
 import time
 import urllib.request
 
-from processes import PATIENCE_S, Processes, eventually, get, metric, scratch
+from processes import PATIENCE_S, Processes, arguments, eventually, get, metric, scratch
 
 
 class Node(Processes):
@@ -48,10 +47,7 @@ def stream(url: str, tokens: int) -> tuple[float, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--wattle", required=True)
-    parser.add_argument("--nvml", required=True)
-    flags = parser.parse_args()
+    flags = arguments()
     with scratch() as folder:
         node = Node(flags.wattle, flags.nvml, folder)
         try:

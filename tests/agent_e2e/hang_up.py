@@ -1,22 +1,18 @@
 """SIGHUP, which a terminal that closes sends, ends every process that serves as SIGTERM does; one that was started to outlive that
 (nohup) goes on. A failed write, beyond a limit of file sizes, is said and not the end by a signal."""
-import argparse
 import os
 import resource
 import signal
 import subprocess
 import tempfile
 
-from processes import PATIENCE_S, a_node, eventually, get
+from processes import PATIENCE_S, a_node, arguments, eventually, get
 
 MODEL = "llama-3.1-8b"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--wattle", required=True)
-    parser.add_argument("--nvml", required=True)
-    flags = parser.parse_args()
+    flags = arguments()
     with a_node(flags.wattle) as (node, folder):
         engine, at = node.start("mock-engine", "--gpus", "0")
         agent, _ = node.start("agent", "--nvml", flags.nvml, "--state", f"{folder}/locks", "--engine", f"{at['fpm']}=0")

@@ -1,18 +1,14 @@
 """An agent whose engine's clock is decided elsewhere: it holds a leased clock as long as the lease is renewed, and no longer;
 what it cannot do it refuses, and then changes nothing."""
-import argparse
 import json
 import os
 import time
 
-from processes import a_node, eventually, get, metric, post
+from processes import a_node, arguments, eventually, get, metric, post
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--wattle", required=True)
-    parser.add_argument("--nvml", required=True)
-    flags = parser.parse_args()
+    flags = arguments()
     with a_node(flags.wattle) as (node, folder):
         _, engine = node.start("mock-engine", "--gpus", "0", "--die-with-parent")
         clock = lambda: metric(engine["url"], "wattle_mock_engine_clock_mhz")

@@ -1,12 +1,11 @@
 """Nobody reads stderr: its reader has gone, or stands still behind a full pipe. Agent and gateway lose lines, count them, go on with
 clocks and requests, and end by SIGTERM."""
-import argparse
 import contextlib
 import fcntl
 import os
 import signal
 
-from processes import PATIENCE_S, Processes, a_node, answer, eventually, metric, post
+from processes import PATIENCE_S, Processes, a_node, answer, arguments, eventually, metric, post
 
 MODEL = "llama-3.1-8b"
 
@@ -71,10 +70,7 @@ def gateway_goes_on(node: Processes, pipe, loses: bool) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--wattle", required=True)
-    parser.add_argument("--nvml", required=True)
-    flags = parser.parse_args()
+    flags = arguments()
     for pipe, loses in ((gone, True), (full, False)):  # the few lines of this test fit into memory
         with a_node(flags.wattle) as (node, folder):
             agent_goes_on(node, folder, flags.nvml, pipe, loses)

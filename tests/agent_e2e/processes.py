@@ -1,4 +1,5 @@
 """What the tests of this folder share: processes that say where they listen, and polling instead of sleeping."""
+import argparse
 import contextlib
 import json
 import os
@@ -14,6 +15,14 @@ from email.message import Message
 
 # How long something that must happen may take on a busy machine; nothing waits longer than it needs.
 PATIENCE_S = float(os.environ.get("WATTLE_PATIENCE_S", 25))
+
+
+def arguments() -> argparse.Namespace:
+    """Of a test that runs the program over virtual GPUs."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--wattle", required=True)
+    parser.add_argument("--nvml", required=True)
+    return parser.parse_args()
 
 
 def get(url: str) -> str:

@@ -1,22 +1,18 @@
 """ReTail live: the gateway keeps the queue's books and chooses the clock when a request arrives, the agent sets it, and the
 engine runs at it. A long answer needs a higher clock than a short one; who is gone counts no longer; without the gateway
 the clock is the highest."""
-import argparse
 import json
 import os
 import threading
 
-from processes import a_node, eventually, get, metric, post
+from processes import a_node, arguments, eventually, get, metric, post
 
 HIGHEST = 1410
 SCENARIO = "throttllem-llama2-13b-tp1"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--wattle", required=True)
-    parser.add_argument("--nvml", required=True)
-    flags = parser.parse_args()
+    flags = arguments()
     with a_node(flags.wattle) as (node, folder):
         kind = ("--gpu", "a100-40g", "--llm", "llama-2-13b", "--block-size", "128")
         _, engine = node.start("mock-engine", *kind, "--gpus", "0", "--die-with-parent")

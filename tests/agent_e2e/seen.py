@@ -1,6 +1,5 @@
 """What is seen of requests of a real gateway: spans with their energy at an OTLP collector, lines of the log as JSON that no
 byte from outside can break, and no secret in them."""
-import argparse
 import http.server
 import json
 import os
@@ -10,7 +9,7 @@ import subprocess
 import threading
 from urllib.parse import urlsplit
 
-from processes import PATIENCE_S, a_node, eventually, get, log_objects, metric, post
+from processes import PATIENCE_S, a_node, arguments, eventually, get, log_objects, metric, post
 
 MODEL = "llama-3.1-8b"
 TRACE, CALLER = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
@@ -53,10 +52,7 @@ def raw(url: str, lines: bytes, body: bytes) -> bytes:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--wattle", required=True)
-    parser.add_argument("--nvml", required=True)
-    flags = parser.parse_args()
+    flags = arguments()
     collector = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Collector)
     threading.Thread(target=collector.serve_forever, daemon=True).start()
     with a_node(flags.wattle) as (node, folder):

@@ -1,20 +1,16 @@
 """A gateway and an agent under a recipe whose latency predictor learns: what the agent measures, the gateway learns, too, and
 puts a fit of it into use; a gateway that starts later learns it from the agent's newest steps."""
-import argparse
 import os
 import threading
 
-from processes import a_node, eventually, metric, post
+from processes import a_node, arguments, eventually, metric, post
 
 MODEL = "llama-3.1-8b"
 LEARNS = ("--recipe", "greenserve", "--set", "predictor.form=linear", "--set", "predictor.refit_every=20")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--wattle", required=True)
-    parser.add_argument("--nvml", required=True)
-    flags = parser.parse_args()
+    flags = arguments()
     with a_node(flags.wattle, gpus=2) as (node, folder):
         prefill = node.engine("prefill", 0)
         decode = node.engine("decode", 1)

@@ -1,6 +1,5 @@
 """Energy of live requests: what the agent's meters count is booked to requests and their tenants, nothing is lost, nothing
 invented; the run directory holds decisions of gateway and agent, and requests with their energy."""
-import argparse
 import csv
 import json
 import os
@@ -8,7 +7,7 @@ import signal
 import subprocess
 import urllib.request
 
-from processes import PATIENCE_S, Processes, eventually, get, scratch
+from processes import PATIENCE_S, Processes, arguments, eventually, get, scratch
 
 
 def raw_post(url: str, body: dict, headers: dict[str, str]) -> tuple[int, str]:
@@ -18,10 +17,7 @@ def raw_post(url: str, body: dict, headers: dict[str, str]) -> tuple[int, str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--wattle", required=True)
-    parser.add_argument("--nvml", required=True)
-    flags = parser.parse_args()
+    flags = arguments()
     with scratch() as folder:
         node = Processes(flags.wattle, folder)
         try:

@@ -1,13 +1,12 @@
 """A watt budget for a node, set as the agent starts and while it runs: under load the GPUs' clocks get ceilings and what they draw
 together stays under it, by their own meters; when load falls the ceilings go. One that cannot be kept is refused or reported."""
-import argparse
 import json
 import os
 import subprocess
 import threading
 import urllib.request
 
-from processes import PATIENCE_S, a_node, answer, eventually, get, metric, post
+from processes import PATIENCE_S, a_node, answer, arguments, eventually, get, metric, post
 
 
 class Load:
@@ -43,10 +42,7 @@ def not_allowed(url: str) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--wattle", required=True)
-    parser.add_argument("--nvml", required=True)
-    flags = parser.parse_args()
+    flags = arguments()
     with a_node(flags.wattle, gpus=3) as (node, folder):
         engines = [node.engine("colocated", gpu) for gpu in range(2)]
         words = ["agent", *(word for gpu, at in enumerate(engines) for word in ("--engine", f"{at['fpm']}={gpu}")),

@@ -1,22 +1,18 @@
 """An agent that may not set clocks itself, beside Zeus' daemon that may (a stand-in for it: zeusd_stand_in.py). Both forms of its API;
 what it refuses; locks that come off after kill -9 of the agent, and of both when the next agent starts or --unlock runs."""
-import argparse
 import contextlib
 import os
 import signal
 import subprocess
 import sys
 
-from processes import PATIENCE_S, a_node, eventually, metric
+from processes import PATIENCE_S, a_node, arguments, eventually, metric
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--wattle", required=True)
-    parser.add_argument("--nvml", required=True)
-    flags = parser.parse_args()
+    flags = arguments()
     with a_node(flags.wattle) as (node, folder):
         socket = os.path.join(folder, "zeusd.sock")
         state = os.path.join(folder, "state")

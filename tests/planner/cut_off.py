@@ -3,7 +3,6 @@ finds out by what the gateway reaches, plans without the site at once, and the o
 engines have started; what comes before is refused (503 with Retry-After) and counted, as is a request of which the client has had no
 byte, whatever engine had it. The site is tried again after a pause. Only streams that had begun end with an error. Each request has
 one fate in the journal, and nothing is paid for twice."""
-import argparse
 import csv
 import json
 import os
@@ -14,7 +13,7 @@ import urllib.error
 import urllib.request
 
 from planner import Clients
-from processes import PATIENCE_S, Processes, eventually, get, log_objects, scratch
+from processes import PATIENCE_S, Processes, arguments, eventually, get, log_objects, scratch
 from sites import LONG, MODEL, RECIPE, SCENARIO, SHORT, both_classes, start_two_sites
 
 STREAM_TOKENS = 150
@@ -84,10 +83,7 @@ def check_journal(folder: str, sent: int, failed: int, refused: int) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--wattle", required=True)
-    parser.add_argument("--nvml", required=True)
-    flags = parser.parse_args()
+    flags = arguments()
     with scratch() as folder:
         run = os.path.join(folder, "run")
         node = Processes(flags.wattle, folder, gpus=4)

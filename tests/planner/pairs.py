@@ -3,7 +3,6 @@ pair beside it, two processes that serve together and drain together. Requests t
 at its decode engine, others at the colocated one, in one fleet. An engine of a pair that is killed takes the other with it, and
 another pair starts; only requests that were in them fail. A planner that takes over has the pair as its predecessor had it, and a
 gateway that has restarted hears of it again."""
-import argparse
 import contextlib
 import csv
 import http.client
@@ -13,7 +12,7 @@ import signal
 import time
 
 from planner import Clients, sending
-from processes import PATIENCE_S, Processes, eventually, get, scratch
+from processes import PATIENCE_S, Processes, arguments, eventually, get, scratch
 from sites import MODEL, start_two_sites
 
 FLEETS = ("colocated", "colocated", "prefill", "decode")  # of GPU 0 to 3, of which plans have three: no two pairs
@@ -81,10 +80,7 @@ class Patient(Clients):
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--wattle", required=True)
-    parser.add_argument("--nvml", required=True)
-    flags = parser.parse_args()
+    flags = arguments()
     with scratch() as folder:
         node = Processes(flags.wattle, folder, gpus=4)
         scenario, recipe, run, again = (os.path.join(folder, name) for name in ("one-site.toml", "recipe.toml", "run", "again"))

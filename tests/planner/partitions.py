@@ -1,13 +1,11 @@
 """FREESH's choice among partitions of requests, live (emulated engines): where prompts of 20 and 200 tokens come, the plan chooses
 the partition that takes both for short ones, and one pool serves them; where prompts of 200 and 500 tokens come, it chooses the one
 that takes both for long ones. Requests of 200 tokens go to the pool of the partition in force, and no request fails."""
-import argparse
 import csv
-import json
 import os
 
-from planner import Clients, sending
-from processes import PATIENCE_S, Processes, eventually, get, scratch
+from planner import Clients, pools_serving, sending
+from processes import PATIENCE_S, Processes, arguments, eventually, scratch
 from sites import MODEL, RECIPE, SCENARIO, start_two_sites
 
 MIDDLE = 2  # of classes by two borders of prompts and one of answers: prompts of 100 to 399 tokens, short answers
@@ -22,10 +20,7 @@ overflow = false
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--wattle", required=True)
-    parser.add_argument("--nvml", required=True)
-    flags = parser.parse_args()
+    flags = arguments()
     with scratch() as folder:
         node = Processes(flags.wattle, folder, gpus=4)
         for name, grams in (("north", 100), ("south", 500)):
@@ -51,12 +46,7 @@ def main() -> None:
                     clients.send(10, tokens)
 
             def seen() -> tuple[set, set]:
-                """Pools that serve, and those of the middle class."""
-                engines = json.loads(get(at["admin"] + "/fleet"))["engines"]
-                pids.update(e["pid"] for e in engines if e["pid"] > 0)
-                weights = json.loads(get(gateway["admin"] + "/plan"))["weights"]
-                return ({e["pool"] for e in engines if e["phase"] == "serving"},
-                        {w["pool"] for w in weights if w["class"] == MIDDLE and w["weight"] > 0})
+                return pools_serving(at["admin"], gateway["admin"], MIDDLE, pids)
 
             def settles_at(pool: int) -> None:
                 eventually(f"pool {pool} alone serves", lambda: seen() == ({pool}, {pool}), 2 * PATIENCE_S, seen, 0.1)

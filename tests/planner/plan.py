@@ -2,7 +2,6 @@
 the GPUs; an instance moves to another node; a planner that is killed leaves pools and weights as they are, its clock
 ranges end with their lease, and the next one takes all of it up. Every request is answered; bad messages get a clear 4xx
 and change nothing."""
-import argparse
 import json
 import os
 import signal
@@ -13,7 +12,7 @@ import urllib.error
 import urllib.request
 
 from planner import Clients, free_endpoint
-from processes import PATIENCE_S, Processes, eventually, get, metric, post, scratch
+from processes import PATIENCE_S, Processes, arguments, eventually, get, metric, post, scratch
 
 MODEL = "llama-3.1-8b"
 SHORT, LONG = 20, 500  # prompt tokens on both sides of the border
@@ -72,10 +71,7 @@ def check_bad_messages(gateway: str, agent: str, engine: str) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--wattle", required=True)
-    parser.add_argument("--nvml", required=True)
-    flags = parser.parse_args()
+    flags = arguments()
     with scratch() as folder:
         node = Processes(flags.wattle, folder, gpus=4)
         state = os.path.join(folder, "state")

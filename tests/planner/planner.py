@@ -1,7 +1,6 @@
 """The planner with real processes: an engine is started in the shadow of another, takes over, and the old one drains before
 it ends; engines killed while they load, warm up, serve or drain are replaced; every request is answered once, by
 somebody; an engine that loads draws power, and it is booked."""
-import argparse
 import contextlib
 import csv
 import json
@@ -14,7 +13,7 @@ import urllib.error
 import urllib.request
 import uuid
 
-from processes import PATIENCE_S, Processes, eventually, get, metric, scratch
+from processes import PATIENCE_S, Processes, arguments, eventually, get, metric, scratch
 
 MODEL = "llama-2-13b"
 UNUSED_MW = 52000  # what a virtual GPU draws that no engine has
@@ -42,6 +41,15 @@ def sending(send, per_s):
     finally:
         over.set()
         sender.join()
+
+
+def pools_serving(planner: str, gateway: str, request_class: int, pids: set[int]) -> tuple[set, set]:
+    """Pools that serve, and those that weights send requests of a class to. Notes the engines' processes."""
+    engines = json.loads(get(planner + "/fleet"))["engines"]
+    pids.update(e["pid"] for e in engines if e["pid"] > 0)
+    weights = json.loads(get(gateway + "/plan"))["weights"]
+    return ({e["pool"] for e in engines if e["phase"] == "serving"},
+            {w["pool"] for w in weights if w["class"] == request_class and w["weight"] > 0})
 
 
 class Clients:
@@ -120,10 +128,7 @@ def check_journal(folder: str, expected: list) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--wattle", required=True)
-    parser.add_argument("--nvml", required=True)
-    flags = parser.parse_args()
+    flags = arguments()
     with scratch() as folder:
         node = Processes(flags.wattle, folder)
         node.env["WATTLE_FAKE_NVML"] = os.path.join(folder, "board") + ",count=7,clock_min=210,clock_max=1410"

@@ -2,13 +2,12 @@
 its site. As electricity becomes cleaner at the other site the pools move there through the plan contract, under load;
 the ledger says what each site has used at its own intensity; a tenant's data stay where they may be; a round trip counts
 in the time to the first token; no request fails."""
-import argparse
 import csv
 import json
 import os
 
 from planner import Clients, free_endpoint, sending
-from processes import PATIENCE_S, Processes, eventually, get, post, scratch
+from processes import PATIENCE_S, Processes, arguments, eventually, get, post, scratch
 
 MODEL = "llama-3.1-8b"
 SHORT, LONG = 20, 500  # prompt tokens on both sides of the border
@@ -103,10 +102,7 @@ class Tenants(Clients):
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--wattle", required=True)
-    parser.add_argument("--nvml", required=True)
-    flags = parser.parse_args()
+    flags = arguments()
     with scratch() as folder:
         node = Processes(flags.wattle, folder, gpus=4)
         write_series(folder)

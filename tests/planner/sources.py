@@ -2,7 +2,6 @@
 decisions. The planner's pools follow what it says of marginal intensity, the gateway's ledger what it says of average. Once
 it refuses the key, or does not answer in time, the carbon term is off with a warning, and energy is booked as of unknown
 carbon."""
-import argparse
 import datetime
 import http.server
 import json
@@ -12,7 +11,7 @@ import time
 import urllib.parse
 
 from planner import Clients
-from processes import Processes, eventually, get, metric, scratch
+from processes import Processes, arguments, eventually, get, metric, scratch
 from sites import MODEL, RECIPE, both_classes, start_two_sites
 
 HOLDS_S = 3  # a value is known for so long after it was asked for
@@ -106,10 +105,7 @@ site = "{name}"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--wattle", required=True)
-    parser.add_argument("--nvml", required=True)
-    flags = parser.parse_args()
+    flags = arguments()
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Provider)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     with scratch() as folder:

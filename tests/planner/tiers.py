@@ -1,13 +1,12 @@
 """Two SLO tiers of one service, live (emulated engines): under load the plan keeps them in pools of their own, requests of each
 tier are served by its pool, and the agent holds the loose pool's engines to that tier's objectives alone; where the load has
 fallen they share a pool again, whose engines are held to the strict ones. No request fails."""
-import argparse
 import csv
 import json
 import os
 
-from planner import Clients, free_endpoint, sending
-from processes import PATIENCE_S, Processes, eventually, get, scratch
+from planner import Clients, free_endpoint, pools_serving, sending
+from processes import PATIENCE_S, Processes, arguments, eventually, get, scratch
 
 MODEL = "llama-2-13b"
 LOOSE_TBT_MS, STRICT_TBT_MS = 200, 14
@@ -77,10 +76,7 @@ def check_journal(folder: str, sent: int) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--wattle", required=True)
-    parser.add_argument("--nvml", required=True)
-    flags = parser.parse_args()
+    flags = arguments()
     with scratch() as folder:
         node = Processes(flags.wattle, folder, gpus=GPUS)
         node.env["WATTLE_FAKE_NVML"] = os.path.join(folder, "board") + f",count={GPUS},clock_min=210,clock_max=1980"
@@ -108,12 +104,7 @@ def main() -> None:
                 clients.send(8, 100, X_Wattle_Tier="batch" if clients.sent % strict_every[0] else "interactive")
 
             def pools() -> tuple[set, set]:
-                """Those that serve, and what the loose tier's weights name."""
-                all_of = json.loads(get(at["admin"] + "/fleet"))["engines"]
-                pids.update(e["pid"] for e in all_of if e["pid"] > 0)
-                weights = json.loads(get(gateway["admin"] + "/plan"))["weights"]
-                return ({e["pool"] for e in all_of if e["phase"] == "serving"},
-                        {w["pool"] for w in weights if w["class"] == LOOSE_POOL and w["weight"] > 0})
+                return pools_serving(at["admin"], gateway["admin"], LOOSE_POOL, pids)
 
             def held() -> dict:
                 """What the agent holds the engines of each pool to, where the gateway has said so."""
