@@ -46,6 +46,12 @@ std::vector<PairShape> pairs_of(const Scenario& scenario) {
   return pairs;
 }
 
+std::vector<std::size_t> instances_of(std::size_t shape, const Scenario& scenario) {
+  if (shape < scenario.pools.size()) return {shape};
+  const PairShape pair = pairs_of(scenario)[shape - scenario.pools.size()];
+  return {pair.decode, pair.prefill};
+}
+
 std::vector<Milliwatts> idle_gpus_of(const Scenario& scenario) {
   std::vector<Milliwatts> watts;
   for (const NodeOptions& kind : scenario.nodes) {

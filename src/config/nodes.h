@@ -22,6 +22,9 @@ namespace wattle::config {
 /// number of [[fleet]] entries; the shapes of a plan are these, and then the pairs.
 [[nodiscard]] std::vector<PairShape> pairs_of(const Scenario& scenario);
 
+/// Shapes of the instances that one of a plan's shape has: itself, or both of a pair, that which decodes first.
+[[nodiscard]] std::vector<std::size_t> instances_of(std::size_t shape, const Scenario& scenario);
+
 /// The machines that a planner has.
 struct Cluster {
   /// GPUs of each node on which some instance of the fleet may stand; empty: GPUs are not accounted for.

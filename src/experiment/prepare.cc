@@ -163,20 +163,11 @@ Result<sim::ScalingSetup> make_scaling(const config::LoadedScenario& loaded, con
 Result<void> check_scaling(const config::LoadedScenario& loaded, const systems::LoadedRecipe& recipe) {
   const auto& pools = loaded.scenario.pools;
   const auto other = std::ranges::find_if(pools, [](const auto& pool) { return pool.role != Role::Colocated; });
-  const bool colocated = std::ranges::any_of(pools, [](const auto& pool) { return pool.role == Role::Colocated; });
-  if (!recipe.recipe.scales() || other == pools.end() || (systems::needs_sites(recipe.recipe) && colocated)) return {};
+  if (!recipe.recipe.scales() || other == pools.end() || systems::needs_sites(recipe.recipe)) return {};
   return bad_input(
       recipe.origins.of("scaling.policy"),
-      colocated
-          ? "only colocated instances are scaled; the scenario has others, of which FREESH's recipes start pairs "
-            "(scaling.pairs)"
-          : "only colocated instances are scaled, and by FREESH's recipes pairs beside them; the scenario has none");
-}
-
-/// Shapes of the instances that one of a shape has, those that decode first.
-std::vector<std::size_t> instances_of(std::size_t shape, const sim::ShapeSetup& of) {
-  if (!of.pair) return {shape};
-  return {of.pair->decode, of.pair->prefill};
+      "only colocated instances are scaled; the scenario has others, of which FREESH's recipes start pairs "
+      "(scaling.pairs)");
 }
 
 /// A fleet that a planner sizes by classes begins as its first plan says, whatever the scenario's counts.
@@ -193,10 +184,9 @@ Result<void> begin_as_planned(PreparedRun& run, const config::LoadedScenario& lo
   setup.scaling.weights = plan.weights;
   run.facts.instances.clear();
   for (const PlanTarget& target : plan.instances) {
-    const auto& shape = setup.scaling.shapes[target.shape];
     for (std::int32_t i = 0; i < target.count; ++i) {
       InstanceId decode = kNoInstance;
-      for (const std::size_t half : instances_of(target.shape, shape)) {
+      for (const std::size_t half : config::instances_of(target.shape, loaded.scenario)) {
         const auto& stands = setup.scaling.shapes[half];
         if (const auto place = slots.place(half, stands.gpus, std::nullopt, stands.nodes)) {
           slots.take(place->node, place->gpus);

@@ -16,8 +16,8 @@ namespace {
 
 constexpr std::size_t kAnswerMax = 4 << 20;
 constexpr Span kWorkGap = Span::ms(2);
-constexpr std::int64_t kFinishedKept = 1'000'000;  ///< likewise, of a class
 constexpr std::size_t kHandOversKept = 256;        ///< of an engine whose agent does not answer
+constexpr std::int64_t kFinishedKept = 1'000'000;  ///< likewise, of each class
 
 }  // namespace
 
@@ -133,17 +133,17 @@ InstanceId AgentLinks::know(const std::string& engine, InstanceId instance) {
   const auto [place, fresh] = engines_.try_emplace(engine, instance);
   if (fresh) return kNoInstance;
   const InstanceId before = std::exchange(place->second, instance);
-  wanted_.erase(before);
-  placed_.erase(before);
-  work_.erase(before);
-  handed_over_.erase(before);
-  finished_.erase(before);
+  drop(before);
   return before;
 }
 
 void AgentLinks::forget(InstanceId instance) {
   const std::lock_guard lock(mutex_);
   std::erase_if(engines_, [instance](const auto& engine) { return engine.second == instance; });
+  drop(instance);
+}
+
+void AgentLinks::drop(InstanceId instance) {
   wanted_.erase(instance);
   placed_.erase(instance);
   work_.erase(instance);

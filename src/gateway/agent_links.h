@@ -116,6 +116,8 @@ class AgentLinks final : public control::ClockPort {
   std::vector<std::unique_ptr<Link>> links_;  ///< on the loop only
   mutable std::mutex mutex_;                  ///< engines_, wanted_, dirty_
   std::map<std::string, InstanceId> engines_;
+  /// What is to be said of it. Under the mutex.
+  void drop(InstanceId instance);
   struct Wanted {
     MegaHertz clock;
     bool dirty = true;

@@ -13,8 +13,8 @@ namespace wattle::managers {
 
 struct HierarchyOptions {
   std::size_t pools = 0;  ///< 0: one for each class
-  std::map<int, MegaHertz>
-      lowest_clocks;  ///< of instances at work, by TP degree: the cluster manager counts on no lower ones
+  /// Of instances at work, by TP degree: the cluster manager counts on no lower ones.
+  std::map<int, MegaHertz> lowest_clocks;
   ClusterOptions cluster;
   PoolOptions pool;
   Overheads overheads;

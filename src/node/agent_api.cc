@@ -150,17 +150,24 @@ void take_plan(Agent& agent, net::Exchange& exchange) {
   answer_problem(exchange, 404, "no engine here reports at " + refused->engine);
 }
 
+/// Whom an item of a list is about.
+std::optional<std::string> engine_of(const nlohmann::json& item) {
+  if (!item.is_object() || !item.contains("engine") || !item["engine"].is_string()) return std::nullopt;
+  return item["engine"].get<std::string>();
+}
+
 /// What requests waited between two engines; none when it is not in that form.
 std::optional<std::vector<Agent::HandedOver>> read_handed_over(const nlohmann::json& items) {
   if (!items.is_array()) return std::nullopt;
   constexpr std::int64_t kMostUs = std::int64_t{24} * 3'600 * 1'000'000;
   std::vector<Agent::HandedOver> all;
   for (const auto& item : items) {
-    if (!item.is_object() || !item.contains("engine") || !item["engine"].is_string()) return std::nullopt;
+    const auto engine = engine_of(item);
+    if (!engine) return std::nullopt;
     const auto age = whole(item, "age_us", 0, kMostUs);
     const auto wait = whole(item, "wait_us", 0, kMostUs);
     if (!age || !wait) return std::nullopt;
-    all.push_back({item["engine"].get<std::string>(), Span::us(*age), Span::us(*wait)});
+    all.push_back({*engine, Span::us(*age), Span::us(*wait)});
   }
   return all;
 }
@@ -171,13 +178,13 @@ std::optional<std::vector<Agent::Finished>> read_finished(const nlohmann::json& 
   constexpr std::int64_t kMost = 1'000'000;
   std::vector<Agent::Finished> all;
   for (const auto& item : items) {
-    if (!item.is_object() || !item.contains("engine") || !item["engine"].is_string()) return std::nullopt;
+    const auto engine = engine_of(item);
+    if (!engine) return std::nullopt;
     const auto request_class = whole(item, "class", 0, std::numeric_limits<std::int32_t>::max());
     const auto requests = whole(item, "requests", 0, kMost);
     const auto late = whole(item, "late", 0, kMost);
     if (!request_class || !requests || !late || *late > *requests) return std::nullopt;
-    all.push_back(
-        {item["engine"].get<std::string>(), ClassId(static_cast<std::int32_t>(*request_class)), *requests, *late});
+    all.push_back({*engine, ClassId(static_cast<std::int32_t>(*request_class)), *requests, *late});
   }
   return all;
 }
@@ -188,7 +195,8 @@ std::optional<std::vector<Agent::Work>> read_work(const nlohmann::json& items) {
   const Instant now = net::steady_now();
   std::vector<Agent::Work> all;
   for (const auto& item : items) {
-    if (!item.is_object() || !item.contains("engine") || !item["engine"].is_string()) return std::nullopt;
+    const auto engine = engine_of(item);
+    if (!engine) return std::nullopt;
     std::array<std::int64_t, 5> n{};
     constexpr std::array kKeys{"requests", "context_tokens", "prompts", "prompt_tokens", "oldest_us"};
     for (std::size_t k = 0; k < n.size(); ++k) {
@@ -208,7 +216,7 @@ std::optional<std::vector<Agent::Work>> read_work(const nlohmann::json& items) {
     work.prompts = static_cast<std::int32_t>(std::min(n[2], kMost));
     work.prompt_tokens = n[3];
     if (work.prompts > 0) work.oldest = now - Span::us(n[4]);
-    all.push_back({item["engine"].get<std::string>(), work});
+    all.push_back({*engine, work});
   }
   return all;
 }

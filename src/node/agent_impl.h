@@ -119,6 +119,11 @@ struct Agent::Impl {
     engine.bounds = bounds;
     if (const auto i = core->find(engine.instance)) core->bound(*i, allowed(engine), now);
   }
+  /// Which publishes there; null: none does.
+  [[nodiscard]] Engine* engine_at(const std::string& endpoint) {
+    const auto found = std::ranges::find(engines, endpoint, &Engine::endpoint);
+    return found == engines.end() ? nullptr : &*found;
+  }
   /// None: to what its spec says.
   void hold_to(Engine& engine, const std::optional<Slo>& objectives, Instant now) {
     if (engine.objectives == objectives) return;

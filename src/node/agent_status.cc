@@ -62,8 +62,8 @@ std::optional<Agent::LeaseRefusal> Agent::lease(const std::vector<LeasedClock>& 
   Impl& s = *impl_;
   std::vector<InstanceId> ids;
   for (const auto& wanted : clocks) {
-    const auto engine = std::ranges::find(s.engines, wanted.engine, &Impl::Engine::endpoint);
-    if (engine == s.engines.end()) return LeaseRefusal{wanted.engine, false};
+    Impl::Engine* const engine = s.engine_at(wanted.engine);
+    if (engine == nullptr) return LeaseRefusal{wanted.engine, false};
     if (!engine->leased) return LeaseRefusal{wanted.engine, true};
     ids.push_back(engine->instance);
   }
@@ -78,10 +78,10 @@ std::optional<Agent::LeaseRefusal> Agent::place(const std::vector<Placed>& place
   Impl& s = *impl_;
   std::vector<Impl::Engine*> ours;
   for (const Placed& wanted : placed) {
-    const auto engine = std::ranges::find(s.engines, wanted.engine, &Impl::Engine::endpoint);
-    if (engine == s.engines.end()) return LeaseRefusal{wanted.engine, false};
+    Impl::Engine* const engine = s.engine_at(wanted.engine);
+    if (engine == nullptr) return LeaseRefusal{wanted.engine, false};
     if (engine->leased) return LeaseRefusal{wanted.engine, true};
-    ours.push_back(&*engine);
+    ours.push_back(engine);
   }
   const std::lock_guard guard(s.mutex);
   const Instant now = net::steady_now();
@@ -101,8 +101,8 @@ void Agent::work(const std::vector<Work>& work) {
   const Instant now = net::steady_now();
   s.actuator->begins();
   for (const Work& item : work) {
-    const auto engine = std::ranges::find(s.engines, item.engine, &Impl::Engine::endpoint);
-    if (engine == s.engines.end()) continue;
+    const Impl::Engine* const engine = s.engine_at(item.engine);
+    if (engine == nullptr) continue;
     if (const auto i = s.core->find(engine->instance)) s.core->work(*i, item.now, now);
     if (item.now.requests == 0) continue;
     const std::lock_guard meters(s.meter_mutex);
@@ -115,8 +115,8 @@ void Agent::handed_over(const std::vector<HandedOver>& all) {
   Impl& s = *impl_;
   const std::lock_guard guard(s.mutex);
   for (const HandedOver& one : all) {
-    const auto engine = std::ranges::find(s.engines, one.engine, &Impl::Engine::endpoint);
-    if (engine == s.engines.end()) continue;
+    const Impl::Engine* const engine = s.engine_at(one.engine);
+    if (engine == nullptr) continue;
     if (const auto i = s.core->find(engine->instance)) s.core->handed_over(*i, one.age, one.wait);
   }
 }
@@ -125,8 +125,8 @@ void Agent::finished(const std::vector<Finished>& all) {
   Impl& s = *impl_;
   const std::lock_guard guard(s.mutex);
   for (const Finished& one : all) {
-    const auto engine = std::ranges::find(s.engines, one.engine, &Impl::Engine::endpoint);
-    if (engine == s.engines.end()) continue;
+    const Impl::Engine* const engine = s.engine_at(one.engine);
+    if (engine == nullptr) continue;
     if (const auto i = s.core->find(engine->instance)) s.core->finished(*i, one.request_class, one.requests, one.late);
   }
 }

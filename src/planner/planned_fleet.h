@@ -128,8 +128,6 @@ class PlannedFleet final : public control::FleetPort, public journal::Sink {
   };
   [[nodiscard]] Result<FirstPlan> first_plan(const systems::Recipe& recipe, policy::ScalingPolicy& policy);
   Result<void> begin_first(const std::vector<First>& engines, Mode mode);
-  /// Those of one of a shape: of a pair two, that which decodes first.
-  [[nodiscard]] std::vector<std::size_t> engines_of(std::size_t shape) const;
   Result<void> await_ready(InstanceId id);
   [[nodiscard]] Result<void> take_folders();
   void stop_all();

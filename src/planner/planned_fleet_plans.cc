@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "config/nodes.h"
 #include "journal/names.h"
 #include "planner/planned_fleet.h"
 
@@ -52,18 +53,12 @@ Result<PlannedFleet::FirstPlan> PlannedFleet::first_plan(const systems::Recipe& 
   return first;
 }
 
-std::vector<std::size_t> PlannedFleet::engines_of(std::size_t shape) const {
-  const std::size_t fleets = loaded_.scenario.pools.size();
-  if (shape < fleets) return {shape};
-  return {pairs_[shape - fleets].decode, pairs_[shape - fleets].prefill};
-}
-
 /// They serve before anything else is planned.
 Result<void> PlannedFleet::begin_first(const std::vector<First>& engines, Mode mode) {
   std::vector<std::vector<InstanceId>> begun;
   for (const auto& [shape, pool, weight] : engines) {
     auto& ids = begun.emplace_back();
-    for (const std::size_t fleet : engines_of(shape)) {
+    for (const std::size_t fleet : config::instances_of(shape, loaded_.scenario)) {
       const auto overlaps = [&](const EngineSlot& slot) {
         return std::ranges::any_of(engines_, [&](const auto& e) { return meet(slot, slots_[e.second.slot]); });
       };
