@@ -26,8 +26,9 @@ PlanExecutor::PlanExecutor(std::shared_ptr<policy::ScalingPolicy> policy, Mode m
   WATTLE_CHECK(options_.period > Span(), "a plan executor has a period");
   WATTLE_CHECK(options_.at_once > 0, "a plan executor may change something");
   for (const auto& shape : options_.shapes) bounds_.gpus_of_shape.push_back(shape.gpus);
-  const auto is_pair = [](const policy::Shape& shape) { return shape.pair.has_value(); };
-  if (std::ranges::any_of(options_.shapes, is_pair)) {
+  // Without colocated instances beside them prefill and decode instances serve by themselves.
+  const auto beside = [](const policy::Shape& shape) { return shape.role == Role::Colocated && !shape.pair; };
+  if (std::ranges::any_of(options_.shapes, beside)) {
     for (const auto& shape : options_.shapes) bounds_.half_of_pair.push_back(shape.role != Role::Colocated);
   }
 }

@@ -187,7 +187,9 @@ class PlanExecutor {
   void open(const Member& member, Instant now);
   void end(const Member& member, Instant now);
   void half_died(Member& member, InstanceId half, Instant now);
-  [[nodiscard]] bool is_half(const Member& m) const { return options_.shapes[m.shape].role != Role::Colocated; }
+  [[nodiscard]] bool is_half(const Member& m) const {
+    return !bounds_.half_of_pair.empty() && bounds_.half_of_pair[m.shape];
+  }
 
   // plan_steps.cc: stated steps
   enum class Begun : std::uint8_t { Yes, Wait, Never };

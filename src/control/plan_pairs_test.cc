@@ -83,6 +83,22 @@ TEST(PlanPairs, HalfOfOneIsNoTarget) {
   EXPECT_EQ(flaw_of(Plan::of({1, 0, 1}, "any"), {}, bounds), nullptr);
 }
 
+TEST(PlanPairs, WithoutColocatedOnesBesideBothServeByThemselves) {
+  PlanExecutorOptions options;
+  options.shapes = pair_shapes();
+  options.shapes.back().pair = PairShape{0, 1};
+  for (int n = 0; n < 2; ++n) options.nodes.push_back({NodeId(n), "", "", 4, {}});
+  auto script = std::make_shared<Scripted>();
+  Driver driver;
+  Journal journal;
+  PlanExecutor executor(script, Mode::Enforce, options, driver, journal);
+  driver.executor = &executor;
+  script->next = Plan::of({1, 1, 0}, "one of each");
+  executor.tick(at(10));
+  EXPECT_EQ(journal.planned, "one of each");
+  EXPECT_EQ(driver.fleet.size(), 2U);
+}
+
 TEST(PlanPairs, ItIsCalledBackWhole) {
   PairFleet fleet;
   fleet.one();
