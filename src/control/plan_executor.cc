@@ -148,21 +148,20 @@ void PlanExecutor::node_is(NodeId node, bool up, Instant now) {
 
 // --- the plan ---
 
-/// Requests per second of the last period. A few seconds of one, as between a period's end and a node that dies, say
-/// little; they count where none is over yet.
-std::vector<double> PlanExecutor::rates(Instant now) {
-  const bool over = now >= period_ends_;
-  if (!over && !rates_.empty()) return rates_;
-  const double seconds = (now - counted_from_).seconds();
+/// A few seconds of a period, as between its end and a node that dies or while nobody says what arrives, say little.
+bool PlanExecutor::counted_enough(Instant now) const {
+  return now >= period_ends_ && (now - counted_from_ - unheard_) * 2 >= options_.period;
+}
+
+/// Of the last period; of a part of one where none is over yet.
+std::vector<double> PlanExecutor::rates(Instant now) const {
+  if (!counted_enough(now) && !rates_.empty()) return rates_;
+  const double seconds = (now - counted_from_ - unheard_).seconds();
   std::vector<double> rates;
   for (const std::int64_t arrived : arrivals_) {
     rates.push_back(seconds > 0.0 ? static_cast<double>(arrived) / seconds : 0.0);
   }
-  if (!over) return rates;
-  arrivals_.assign(arrivals_.size(), 0);
-  counted_from_ = now;
-  period_ends_ = now + options_.period;
-  return rates_ = std::move(rates);
+  return rates;
 }
 
 void PlanExecutor::tick(Instant now) {
@@ -170,7 +169,17 @@ void PlanExecutor::tick(Instant now) {
   now = std::max(now, last_tick_);
   last_tick_ = now;
   const auto seen = rates(now);
+  const bool over = now >= period_ends_;
+  const bool enough = counted_enough(now);
+  if (enough) {
+    rates_ = seen;
+    arrivals_.assign(arrivals_.size(), 0);
+    counted_from_ = now;
+    unheard_ = {};
+  }
+  if (over) period_ends_ = now + options_.period;
   next_tick_ = period_ends_;
+  if (over && !enough && rates_.empty()) return;  // nobody has ever said what comes
   if (!planned_) resume_reshards();
   set_changing();
   bounds_.nodes = slots_.views();

@@ -77,6 +77,8 @@ class PlanExecutor {
     if (i >= arrivals_.size()) arrivals_.resize(i + 1, 0);
     arrivals_[i] += requests;
   }
+  /// For so long nobody could say what arrived: it is no time without requests.
+  void unheard(Span time) { unheard_ = unheard_ + time; }
   void finished(const TurnedOut& fresh) { turned_out_.add(fresh); }
   void up(InstanceId instance, Instant now);       ///< it answers; open() follows
   void serving(InstanceId instance, Instant now);  ///< it is offered to the dispatcher
@@ -91,6 +93,8 @@ class PlanExecutor {
   /// controllers may differ.
   void tick(Instant now);
   [[nodiscard]] Instant next_tick() const { return next_tick_; }
+  /// Requests per second by class, as tick(now) asks with.
+  [[nodiscard]] std::vector<double> rates(Instant now) const;
   [[nodiscard]] bool enforced() const { return policy_ != nullptr && mode_ == Mode::Enforce; }
 
   /// The plan is not carried out yet, and a later tick may act. Before the first plan: enforced() alone.
@@ -145,7 +149,7 @@ class PlanExecutor {
   void enter(Member& member, journal::Phase phase, const char* reason, Instant now);
   void leave(InstanceId instance, const char* reason, Instant now);
   void failed(std::size_t shape, Instant now);
-  [[nodiscard]] std::vector<double> rates(Instant now);
+  [[nodiscard]] bool counted_enough(Instant now) const;
   void accept(const Plan& plan, Instant now);
   void journal(const Plan& plan, std::int64_t gpus, const char* flaw, Instant now);
   void stop_late_starts(Instant now);
@@ -235,7 +239,8 @@ class PlanExecutor {
   std::vector<std::int64_t> arrivals_ = {0};  ///< by request class, in the present period
   TurnedOut turned_out_;                      ///< since the last tick
   std::vector<double> rates_;                 ///< by request class, in the last period; empty: none is over
-  Instant counted_from_;                      ///< the present period's begin
+  Instant counted_from_;                      ///< what `arrivals_` counts
+  Span unheard_;                              ///< of the time since then
   Instant period_ends_;
   Instant last_tick_;
   Instant next_tick_;

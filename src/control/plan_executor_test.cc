@@ -240,6 +240,27 @@ TEST(PlanExecutor, CountsArrivalsIntoARateAndJournalsThePlan) {
   EXPECT_STREQ(record.reason, "scripted");
 }
 
+TEST(PlanExecutor, WhileNobodySaysWhatArrivesItIsNoTimeWithoutRequests) {
+  House house;
+  auto& scaler = *house.scaler;
+  scaler.unheard(Span::s(6));
+  house.want({0, 1, 0}, 10);
+  EXPECT_TRUE(house.journal.decisions.empty()) << "four of ten seconds say too little to begin with";
+  EXPECT_EQ(scaler.next_tick(), at(20));
+  for (int i = 0; i < 28; ++i) scaler.arrived();
+  scaler.tick(at(20));
+  EXPECT_EQ(house.scripted->rate, 2.0) << "in 14 seconds";
+  for (int i = 0; i < 12; ++i) scaler.arrived();
+  scaler.unheard(Span::s(6));
+  EXPECT_EQ(scaler.rates(at(30)), (std::vector<double>{2.0})) << "four of ten seconds say little";
+  scaler.tick(at(30));
+  EXPECT_EQ(house.scripted->rate, 2.0);
+  EXPECT_EQ(scaler.next_tick(), at(40));
+  for (int i = 0; i < 30; ++i) scaler.arrived();
+  scaler.tick(at(40));
+  EXPECT_EQ(house.scripted->rate, 3.0) << "42 in 14 seconds";
+}
+
 TEST(PlanExecutor, ANodeThatGoesOrComesBackIsPlannedForAtOnce) {
   House house(Mode::Enforce, Span::max(), {{NodeId(0), "", "", 4, {}}, {NodeId(1), "", "", 4, {}}});
   auto& scaler = *house.scaler;

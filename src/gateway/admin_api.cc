@@ -353,6 +353,7 @@ void AdminApi::plan(net::Exchange& exchange) {
     auto arrived = control_.arrived();
     arrived.resize(std::max(arrived.size(), static_cast<std::size_t>(core.classes().size())));
     body["arrived"] = arrived;
+    if (clients_.stops()) body["stopping"] = true;
     body["turned_out"] = core.turned_out().rows();
     body["late"] = core.turned_out().late();
   });

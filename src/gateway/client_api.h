@@ -30,6 +30,7 @@ class ClientApi {
   void health(net::Exchange& exchange);
   /// From now on health() says no.
   void stopping() { stopping_ = true; }
+  [[nodiscard]] bool stops() const { return stopping_; }
 
  private:
   bool allowed(net::Exchange& exchange, std::string_view method);

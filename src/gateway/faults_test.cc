@@ -241,6 +241,18 @@ TEST(Faults, AStreamThatIsCutOffByStoppingSaysSo) {
   EXPECT_EQ(rig.sink.all.at(0).fate, Fate::Failed);
 }
 
+TEST(Faults, WhatArrivesIsNotKnownWhileTheGatewayStops) {
+  Rig rig;
+  EXPECT_EQ(rig.admin("/plan").find("stopping"), std::string::npos);
+  auto client = std::make_unique<net::RawClient>(rig.gateway->port());
+  client->send(Rig::chat("park", true));
+  client->until("t0");
+  std::thread stopping([&] { rig.gateway->stop(Span::s(20)); });
+  await([&] { return rig.admin("/plan").find(R"("stopping":true)") != std::string::npos; });
+  client.reset();
+  stopping.join();
+}
+
 TEST(Faults, AFailingJournalIsSaidAndRequestsGoOn) {
   std::atomic<bool> full{false};
   Rig rig({Role::Colocated}, 64, "", [&](GatewayOptions& options, GatewayPolicies&) {

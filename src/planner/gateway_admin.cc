@@ -81,7 +81,7 @@ std::optional<GatewayAdmin::InForce> GatewayAdmin::in_force() {
   const auto plan = journal::plan_from_json(answer->body);
   const auto json = nlohmann::ordered_json::parse(answer->body, nullptr, false);
   if (!plan || !json.is_object()) return std::nullopt;
-  InForce found{plan->weights, plan->clocks, {}, {}};
+  InForce found{plan->weights, plan->clocks, {}, {}, json.contains("stopping") && json["stopping"] == true};
   for (const auto& count : json.value("arrived", nlohmann::ordered_json::array())) {
     if (count.is_number_integer()) found.arrived.push_back(count.get<std::int64_t>());
   }

@@ -50,6 +50,7 @@ class GatewayAdmin {
     std::vector<ClockRange> clocks;
     std::vector<std::int64_t> arrived;  ///< requests by class, since it started
     TurnedOut turned_out;               ///< since it started
+    bool stopping = false;              ///< it takes no new requests
   };
   [[nodiscard]] std::optional<InForce> in_force();
 

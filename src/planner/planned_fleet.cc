@@ -22,7 +22,7 @@ namespace wattle::planner {
 namespace {
 
 constexpr Span kStartLimit = Span::s(120);   ///< on top of spawn.load_s
-constexpr Span kBetweenLooks = Span::s(1);   ///< for nodes that are cut off
+constexpr Span kBetweenLooks = Span::s(1);   ///< for nodes that are cut off, and for what has arrived
 constexpr std::size_t kRemembered = 1000;    ///< phase changes shown at /fleet
 constexpr std::int32_t kMostNode = 4095;     ///< as the gateway takes them
 constexpr std::size_t kMostUnsent = 10'000;  ///< records kept for a gateway that does not answer
@@ -157,7 +157,7 @@ Result<void> PlannedFleet::begin(const systems::Recipe& recipe) {
       reroute(first->weights, now());
     }
   }
-  asked_ = now();
+  count_arrivals();
   tell();
   return {};
 }
@@ -349,17 +349,17 @@ void PlannedFleet::look_at(const control::PlanExecutor::Member& member, Instance
   }
 }
 
+/// Nobody knows what has come since a gateway does not answer, is stopping, or has restarted and counts from 0.
 void PlannedFleet::count_arrivals() {
   const auto said = gateway_.in_force();
+  const Span since = now() - std::exchange(asked_, now());
+  const auto before = [&](std::size_t c) { return c < arrived_->size() ? (*arrived_)[c] : 0; };
+  bool known = said && arrived_ && !said->stopping;
+  for (std::size_t c = 0; known && c < said->arrived.size(); ++c) known = said->arrived[c] >= before(c);
+  if (!known) scaler_->unheard(since);
   if (!said) return;
-  for (std::size_t c = 0; arrived_ && c < said->arrived.size(); ++c) {
-    const std::int64_t total = said->arrived[c];
-    const std::int64_t before = c < arrived_->size() ? (*arrived_)[c] : 0;
-    // A gateway that has restarted counts from 0.
-    const std::int64_t fresh = total >= before ? total - before : total;
-    scaler_->arrived(ClassId(static_cast<std::int32_t>(c)), fresh);
-    if (c >= since_asked_.size()) since_asked_.resize(c + 1);
-    since_asked_[c] += fresh;
+  for (std::size_t c = 0; known && c < said->arrived.size(); ++c) {
+    scaler_->arrived(ClassId(static_cast<std::int32_t>(c)), said->arrived[c] - before(c));
   }
   if (arrived_) {
     const TurnedOut fresh = said->turned_out.since(turned_out_);
@@ -404,6 +404,7 @@ void PlannedFleet::turn() {
   if (now() >= next_look_) {  // what it finds may be planned for at once
     next_look_ = now() + kBetweenLooks;
     look_for_cut_offs();
+    count_arrivals();
   }
   if (now() >= scaler_->next_tick() || given_->fresh()) {
     count_arrivals();

@@ -165,7 +165,7 @@ class PlannedFleet final : public control::FleetPort, public journal::Sink {
   ManagerLinks managers_;
   std::shared_ptr<GivenPlan> given_ = std::make_shared<GivenPlan>();
   CutOffs cut_offs_;
-  Instant next_look_;  ///< for nodes that are cut off
+  Instant next_look_;  ///< for nodes that are cut off, and for what has arrived
   Instant begin_;
   std::int32_t next_ = 0;                   ///< instance id
   std::map<std::int32_t, Engine> engines_;  ///< by instance id; past ones until the journal has their end
@@ -173,8 +173,7 @@ class PlannedFleet final : public control::FleetPort, public journal::Sink {
   std::optional<std::vector<std::int64_t>> arrived_;  ///< by class, as the gateway last said
   TurnedOut turned_out_;                              ///< likewise
   TurnedOut finished_;                                ///< since managers were last asked
-  std::vector<std::int64_t> since_asked_;             ///< by class: what has arrived since managers were last asked
-  Instant asked_;
+  Instant asked_;                                     ///< when the gateway was last asked what has arrived
   struct AtGateway {
     std::vector<PoolWeight> weights;
     std::vector<ClockRange> clocks;

@@ -116,13 +116,8 @@ Result<void> PlannedFleet::await_ready(InstanceId id) {
 Observation PlannedFleet::observed() {
   Observation seen;
   seen.now = now();
-  const double seconds = (seen.now - asked_).seconds();
-  for (std::int64_t& arrived : since_asked_) {
-    seen.rate_per_s.push_back(seconds > 0.0 ? static_cast<double>(std::exchange(arrived, 0)) / seconds : 0.0);
-  }
-  if (seen.rate_per_s.empty()) seen.rate_per_s.push_back(0.0);
+  seen.rate_per_s = scaler_->rates(seen.now);
   seen.turned_out = std::exchange(finished_, {});
-  asked_ = seen.now;
   seen.members = scaler_->members();
   seen.nodes = scaler_->nodes();
   seen.weights = scaler_->weights();

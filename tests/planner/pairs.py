@@ -1,8 +1,8 @@
 """FREESH's P/D pairs, live (emulated engines): under little load one colocated engine serves; where more comes the plan starts a
 pair beside it, two processes that serve together and drain together. Requests that are computed at a pair's prefill engine decode
 at its decode engine, others at the colocated one, in one fleet. An engine of a pair that is killed takes the other with it, and
-another pair starts; only requests that were in them fail. A planner that takes over has the pair as its predecessor had it, and a
-gateway that has restarted hears of it again."""
+another pair starts; only requests that were in them fail. A gateway that has restarted hears of the pair again, which no plan ends
+because nobody said what arrived meanwhile, and a planner that takes over has it as its predecessor had it."""
 import contextlib
 import csv
 import http.client
@@ -146,24 +146,28 @@ def main() -> None:
                            "--llm", MODEL, "--scenario", scenario, "--journal", again)
                 journal[0] = again
 
-                def knows_the_pair() -> bool:
+                def uses_the_pair() -> bool:
                     known = {w["id"]: w for w in json.loads(get(gateway["admin"] + "/workers"))["workers"]}
                     at_work = {e["url"]: e["role"] for e in engines() if e["phase"] == "serving"}
                     ready = {w["url"] for w in known.values() if w["status"] == "ready"}
-                    pairs = [w for w in known.values() if w["worker_type"] == "prefill"]
-                    return set(at_work) <= ready and len(pairs) == 1 and at_work.get(known[pairs[0]["decode"]]["url"]) == "decode"
+                    decodes = [known[w["decode"]] for w in known.values() if w["worker_type"] == "prefill"]
+                    return (set(at_work) <= ready and len(decodes) == 1 and at_work.get(decodes[0]["url"]) == "decode"
+                            and decodes[0]["active_requests"] > 0)
 
-                await_that("a gateway that has restarted has the pair", knows_the_pair)
+                await_that("a gateway that has restarted sends requests to the pair", uses_the_pair)
+                pair = {e["pid"] for e in serving("prefill") + serving("decode")}
+                assert len(pair) == 2, pair
                 settle()
                 before = len(clients.answers)
                 time.sleep(3)
-                pair = {e["pid"] for e in serving("prefill") + serving("decode")}
                 node.stop(planner, signal.SIGKILL)
                 planner, at = start_planner()
                 await_that("its successor has the pair", lambda: {e["pid"] for e in serving("prefill") + serving("decode")} == pair)
                 time.sleep(3)
                 rate[0] = 0.5
                 await_that("the pair is gone, and one engine is left", lambda: len(engines()) == 1 and len(serving("colocated")) == 1)
+                sent = clients.sent
+                await_that("it is used", lambda: clients.sent > sent + 1)
             settle()
             assert all(status == 200 for status in clients.answers[before:]), "no request fails for a pair that drains"
             node.stop(planner)
