@@ -258,6 +258,9 @@ const std::vector<Option<engine::EngineOptions>>& engine_options() {
       option("step_gap_ms", &E::step_gap, "ms", {0, 100},
              "The serving framework's CPU time per step; none: the framework's"),
       option("prompt_gap_ms", &E::prompt_gap, "ms", {0, 1000}, "The same per prompt of a step; none: the framework's"),
+      option("prompt_step_gap_ms", &E::prompt_step_gap, "ms", {0, 1000},
+             "Beside step_gap_ms, of a step with prompts, however many: where the engine starts their kernels without "
+             "CUDA graphs (vLLM's --enforce-eager, cudagraph_mode FULL_DECODE_ONLY) and the GPU waits for it"),
       option("decode_gap_ms", &E::decode_gap, "ms", {0, 10},
              "The same per decoding request of a step; none: the framework's"),
       option("request_gap_ms", &E::request_gap, "ms", {0, 1},

@@ -53,6 +53,7 @@ struct EngineOptions {
   // Time at no clock's pace; absent: the framework's, or what the GPU's profile was fitted with.
   std::optional<Span> step_gap;     ///< of the serving framework on the CPU, per step
   std::optional<Span> prompt_gap;   ///< likewise, per prompt of a step
+  Span prompt_step_gap;             ///< beside step_gap, of a step with prompts: where no CUDA graph holds its kernels
   std::optional<Span> decode_gap;   ///< likewise, per decoding request of a step
   std::optional<Span> request_gap;  ///< of logits and sampling, the GPU busy, per request of a step
   /// Draw of a GPU that waits with the model loaded, at the highest clock; absent: what the GPU's profile was fitted

@@ -121,7 +121,7 @@ struct StepModel::Impl {
   double prompt_gap_s = 0.0;
   double decode_gap_s = 0.0;
   std::int32_t expert_row_block = 1;
-  double launches_s = 0.0;  ///< FrameworkTimes::experts and latent_attention, all layers
+  double launches_s = 0.0;  ///< FrameworkTimes::experts and latent_attention, all layers, and prompt_step_gap
   std::int32_t drafts = 0;  ///< of each decoding request (EngineOptions::speculative_tokens)
   double draft_share = 0.0;
   bool overlapped = false;  ///< the CPU's time hides behind the GPU's
@@ -378,7 +378,8 @@ Result<StepModel> StepModel::make(const GpuSpec& gpu, const LlmSpec& llm, const 
   impl->decode_gap_s = options.decode_gap.value_or(times.request).seconds();
   impl->launches_s =
       options.launch_share * (times.experts.seconds() * llm.moe_layers() +
-                              (llm.latent_attention() ? times.latent_attention.seconds() * llm.layers : 0.0));
+                              (llm.latent_attention() ? times.latent_attention.seconds() * llm.layers : 0.0)) +
+      options.prompt_step_gap.seconds();
   impl->overlapped = times.overlapped;
   impl->drafts = options.speculative_tokens;
   impl->expert_row_block = options.expert_row_block;

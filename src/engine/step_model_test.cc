@@ -242,6 +242,19 @@ TEST(StepModel, prompts_cost_the_scheduler_time_each_while_the_gpu_waits) {
   EXPECT_LT(with.power, without.power);
 }
 
+TEST(StepModel, AStepWithPromptsWaitsOnceForKernelsThatNoGraphHolds) {
+  EngineOptions options;
+  options.prompt_step_gap = Span::ms(3);
+  const auto slow = StepModel::make(h100(), LlmSpec{}, 1, HardwareProfile{}, options);
+  ASSERT_TRUE(slow.has_value());
+  const auto added_ns = [&](const StepShape& shape) {
+    const auto longer = slow->mixed(shape, MegaHertz(990)).duration - model().mixed(shape, MegaHertz(990)).duration;
+    return static_cast<double>(longer >> kTimeFractionBits);
+  };
+  EXPECT_NEAR(added_ns({0, 0, 4, 1024, 4 * 256 * 128}), 3e6, 10.0);
+  EXPECT_EQ(added_ns({10, 5000, 0, 0, 0}), 0.0);
+}
+
 TEST(StepModel, a_framework_that_overlaps_hides_its_time_behind_the_gpu) {
   HardwareProfile with;
   with.sampling_ns_per_logit = 0.0;

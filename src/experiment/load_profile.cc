@@ -13,6 +13,7 @@
 #include "config/fleet_check.h"
 #include "config/locate.h"
 #include "config/profile.h"
+#include "config/records.h"
 #include "config/service.h"
 #include "workload/source.h"
 
@@ -23,30 +24,20 @@ namespace {
 constexpr std::size_t kRowsRead = 200'000;  ///< synthetic workloads may be endless
 constexpr std::size_t kLengths = 2'000;     ///< of a class
 
+/// Every key of a record, so that none is forgotten that a measurement depends on.
+template <typename S>
+void add_keys(Digest& digest, const std::vector<config::Option<S>>& options, const S& of) {
+  for (const auto& option : options) digest.add_text(option.key + " = " + config::to_text(option.get(of)));
+}
+
 /// All that a measurement depends on.
 std::uint64_t key_of(const calibrate::ProfiledEngine& engine, const std::vector<calibrate::ClassRequests>& classes,
                      const calibrate::LoadProfilerOptions& options) {
   Digest digest;
-  digest.add_text(engine.gpu.name);
-  digest.add_text(engine.llm.name);
   const auto real = [&](double value) { digest.add_text(fmt::format("{}", value)); };
-  const auto& e = engine.engine;
-  for (const double value : {e.gpu_memory_utilization, e.activation_bytes_per_gpu, e.watermark}) real(value);
-  for (const int value : {e.block_size, e.max_num_seqs, e.max_num_batched_tokens}) digest.add(value);
-  for (const bool value : {e.chunked_prefill, e.whole_prompts, e.reserve_output, e.async_scheduling}) digest.add(value);
-  // What is not stated leaves the key as it is.
-  if (e.step_gap) digest.add(e.step_gap->ns());
-  if (e.request_gap) digest.add(e.request_gap->ns() + 1);
-  if (e.idle_gpu) real(e.idle_gpu->value());
-  if (e.decode_attention_efficiency) real(*e.decode_attention_efficiency);
-  for (const int size : e.graph_sizes) digest.add(size);
-  if (e.receive_interval > 1) digest.add(-e.receive_interval);
-  if (e.launch_share != 1.0) real(e.launch_share);
-  if (e.expert_row_block > 1) digest.add_text(fmt::format("expert_row_block {}", e.expert_row_block));
-  if (e.batch_wait_steps > 0) {
-    digest.add(e.batch_wait_steps);
-    real(e.batch_wait_share);
-  }
+  add_keys(digest, config::gpu_options(), engine.gpu);
+  add_keys(digest, config::llm_options(), engine.llm);
+  add_keys(digest, config::engine_options(), engine.engine);
   if (const auto factors = config::profile_of(engine.gpu.name, config::project())) {
     digest.add_text(config::to_text({*factors, ""}, {}));
   }

@@ -76,6 +76,14 @@ TEST(AiconfiguratorClient, inferencemaxs_engines_start_as_its_scripts_say) {
   EXPECT_EQ(at("trtllm", "gpt-oss-120b", "b200", 64).load.front_end_processes, 4.0);
   EXPECT_EQ(at("trtllm", "llama-3.1-70b", "b200", 64).load.front_end_processes, 1.0);
   EXPECT_EQ(at("vllm", "llama-3.1-70b", "b200", 64).engine.request_gap, Span()) << "temperature 0";
+  const auto graphless = [](const char* backend, const char* model, const char* gpu, std::int32_t tensor) {
+    return run_of({"db-dump/2026-04-27", backend, model, gpu, 1024, 1024, 64, 1, tensor}).engine.prompt_step_gap;
+  };
+  EXPECT_GT(graphless("vllm", "llama-3.1-70b", "b200", 4), graphless("vllm", "llama-3.1-70b", "b200", 2));
+  EXPECT_EQ(graphless("vllm", "llama-3.1-70b", "b200", 1), Span());
+  EXPECT_EQ(graphless("vllm", "llama-3.1-70b", "h200", 4), Span());
+  EXPECT_EQ(graphless("vllm", "gpt-oss-120b", "b200", 4), Span());
+  EXPECT_EQ(graphless("trtllm", "llama-3.1-70b", "b200", 4), Span());
   const SampleRow own{"source_file=aic-auto-gap-analysis/data/x.csv", "trtllm", "deepseek-v3", "b200", 1024, 512, 64};
   EXPECT_EQ(run_of(own).engine.request_gap, std::nullopt);
   EXPECT_NEAR(run_of(own).load.front_end_token_s, 10.0 * at("trtllm", "deepseek-v3", "b200", 64).load.front_end_token_s,
