@@ -207,6 +207,45 @@ def profiling_runs_to_its_end(wattle: str, url: str, folder: pathlib.Path, conte
     assert not any("http 4" in note or "http 5" in note for note in said["notes"]), said["notes"]
 
 
+SMALL_REQUESTS = """
+name = "small-requests"
+llm = "llama-3.1-8b"
+[workload]
+rate_per_s = 8
+requests = 200
+prompt_mean = 100
+prompt_std = 30
+output_mean = 24
+output_std = 4
+[slo]
+ttft_ms = 1000
+tbt_ms = 250
+[[fleet]]
+role = "colocated"
+count = 1
+gpu = "a100-80g"
+tensor_parallel = 1
+"""
+
+
+def loads_are_profiled(node: Processes, nvml: str, url: str, folder: pathlib.Path) -> dict[str, float]:
+    """The clock and the power are the fake GPU's, loads and latencies the engine's. Returns the most load."""
+    scenario, table = folder / "small-requests.toml", folder / "loads"
+    scenario.write_text(SMALL_REQUESTS)
+    done = subprocess.run([node.wattle, "profile", "--url", url, "--loads", str(scenario), "--gpu", "0", "--nvml", nvml, "--state",
+                           str(folder / "locks"), "--clocks", "1410", "--load-s", "2", "--tolerance", "1.5", "--bends", "0", "--shares",
+                           "0.5,1", "--out", str(table)], env=dict(node.env, WATTLE_CACHE="none"), stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 0, done.stderr
+    lines = table.read_text().split("\n")
+    first = next(i for i, line in enumerate(lines) if line.startswith("class,"))
+    rows = [{key: float(row[key]) for key in ("load_per_s", "ttft_ms", "tbt_ms")} for row in csv.DictReader(lines[first:])]
+    within = [row for row in rows if row["ttft_ms"] <= 1000 and row["tbt_ms"] <= 250]
+    assert len(within) >= 3 and within[0]["load_per_s"] == 0, rows
+    assert all(row["ttft_ms"] > 0 and row["tbt_ms"] > 0 for row in rows), rows
+    assert within[-1]["ttft_ms"] > within[0]["ttft_ms"], "who shares the engine waits longer than who has it alone"
+    return within[-1]
+
+
 def profiling_shows_the_engines_words(wattle: str, url: str, folder: pathlib.Path, model: str, words: str) -> None:
     done = profile(wattle, url, folder, "--model", model, "--concurrency", "1", "--prompt", "32", "--output-tokens", "64",
                    "--prefill", "64")

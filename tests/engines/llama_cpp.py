@@ -29,6 +29,7 @@ def check(flags: argparse.Namespace, engine, node, folder: str) -> None:
     print("a client that leaves frees its slot")
     b.profiling_runs_to_its_end(flags.wattle, engine.url, work, CONTEXT)
     print("wattle profile ran to its end")
+    print("its loads are profiled; the most within the objectives:", b.loads_are_profiled(node, flags.nvml, engine.url, work))
     b.a_killed_engine_fails_each_request_once(stack, lambda: os.killpg(engine.process.pid, signal.SIGKILL))
     print("a killed engine fails each of its requests once:", stack.fates())
     assert metric(stack.agent["admin"], "wattle_agent_telemetry_silent_total") == 0
