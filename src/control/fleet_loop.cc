@@ -103,11 +103,13 @@ void FleetLoop::rebuild_candidates() {
 
 std::span<const InstanceView* const> FleetLoop::fit_for(const Entry& entry, std::span<const InstanceView* const> from) {
   const Residency& residency = entry.request.residency;
-  if (!models_differ_ && !residency.stated() && entry.avoided == kNoInstance) return from;
+  const bool undivided = entry.request.undivided;
+  if (!models_differ_ && !residency.stated() && !undivided && entry.avoided == kNoInstance) return from;
   fit_.clear();
   std::ranges::copy_if(from, std::back_inserter(fit_), [&](const InstanceView* view) {
     const ModelMask has = has_[static_cast<std::size_t>(view - instances_.data())];
-    return (!models_differ_ || (has >> entry.model & 1) != 0) && residency.allows(view->spec->site);
+    return (!models_differ_ || (has >> entry.model & 1) != 0) && residency.allows(view->spec->site) &&
+           (!undivided || view->spec->role == Role::Colocated);
   });
   if (fit_.size() > 1) std::erase_if(fit_, [&](const InstanceView* view) { return view->id == entry.avoided; });
   return fit_;
@@ -148,6 +150,7 @@ ClassId FleetLoop::arrive(const Request& arrived, Tag tag, Instant now, int mode
   WATTLE_CHECK(fresh, "request ids are unique");
   Request& request = place->second.request;
   request.request_class = classes_.of(request);  // of those that are refused at once, by what they came with
+  if (request.undivided && !std::exchange(some_undivided_, true)) line_up();
   if (options_.unready_wait == Span() && unready(place->second)) {
     return turn_away(request, Refusal::NotReady, kUnready, now);
   }
@@ -220,7 +223,8 @@ bool FleetLoop::try_start(Entry& entry, const RouteDecision& bound, Instant now)
                    std::ranges::binary_search(candidates_.prefill, bound.instance, {}, &InstanceView::id),
                "admission binds to an instance that accepts first legs");
   const RequestId request = entry.request.id;
-  const bool binds = bound.instance != kNoInstance && entry.request.residency.allows(at(bound.instance).spec->site);
+  const InstanceView* const wanted = find(bound.instance);
+  const bool binds = wanted != nullptr && !fit_for(entry, std::array{wanted}).empty();
   const RouteDecision chosen_by = binds ? bound : pick(journal::DecisionKind::RoutePrefill, entry, now);
   const InstanceId id = chosen_by.instance;
   if (id == kNoInstance) return false;

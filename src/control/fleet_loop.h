@@ -246,7 +246,7 @@ class FleetLoop {
   /// `bound`: where admission wants it; kNoInstance: routing chooses.
   bool try_start(Entry& entry, const RouteDecision& bound, Instant now);
   void retry_held(Instant now);
-  /// Requests held for the same instances: those of one class, model and residency, or all.
+  /// Requests held for the same instances: those of one class, model and residency, undivided or not, or all.
   using Line = std::vector<Held>;  ///< a heap by LeavesLater
   [[nodiscard]] Line& line_of(const Entry& entry);
   /// The line whose first is to be tried next, of those that did not stop in this round; null: none.
@@ -300,6 +300,7 @@ class FleetLoop {
   bool models_differ_ = false;       ///< some instance has not every model
   ModelMask ready_models_ = 0;
   std::vector<Residency> residencies_{1};  ///< of tenants, each once; the first: anywhere
+  bool some_undivided_ = false;            ///< such a request has come
   std::vector<const InstanceView*> fit_;   ///< scratch
   DispatchPolicies policies_;
   struct Observer {

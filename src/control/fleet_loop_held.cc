@@ -64,9 +64,11 @@ FleetLoop::Line& FleetLoop::line_of(const Entry& entry) {
   const std::size_t residency = static_cast<std::size_t>(position) % residencies;
   const std::size_t models = models_differ_ ? static_cast<std::size_t>(options_.models) : 1;
   const std::size_t model = models_differ_ ? static_cast<std::size_t>(entry.model) : 0;
-  const std::size_t classes = lines_.size() / models / residencies;
+  const std::size_t kinds = some_undivided_ ? 2 : 1;
+  const std::size_t kind = entry.request.undivided ? 1 : 0;
+  const std::size_t classes = lines_.size() / models / residencies / kinds;
   const auto of = static_cast<std::size_t>(std::max(entry.request.request_class.value(), 0));
-  return lines_[(model * residencies + residency) * classes + std::min(of, classes - 1)];
+  return lines_[((model * residencies + residency) * kinds + kind) * classes + std::min(of, classes - 1)];
 }
 
 bool FleetLoop::has_place(const Request& request) const {
@@ -136,7 +138,7 @@ FleetLoop::Line* FleetLoop::next_line() {
 void FleetLoop::line_up() {
   const auto models = static_cast<std::size_t>(models_differ_ ? options_.models : 1);
   const auto classes = static_cast<std::size_t>(pools_.several() ? classes_.size() : 1);
-  std::vector<Line> before(models * residencies_.size() * classes);
+  std::vector<Line> before(models * residencies_.size() * classes * (some_undivided_ ? 2 : 1));
   before.swap(lines_);
   for (Line& line : before) {
     drop_left(line);

@@ -100,5 +100,28 @@ TEST_F(FleetLoopPairs, AnotherPoolsDecodeInstanceIsNotForIt) {
   EXPECT_EQ(at.shown(other).assigned_requests, 0);
 }
 
+TEST_F(FleetLoopPairs, WhatOneInstanceComputesGoesToNoPairAndIsInNobodysWay) {
+  auto at = loop();
+  const auto where = [&](bool undivided) {
+    Request one = request(next_++);
+    one.undivided = undivided;
+    at.arrive(one, 0, Instant{});
+    return driver.where.at(one.id);
+  };
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(where(true).instance, InstanceId(0));
+  at.set_accepting(InstanceId(0), false, Instant{});
+  const Request held = [&] {
+    Request one = request(next_++);
+    one.undivided = true;
+    at.arrive(one, 0, Instant{});
+    return one;
+  }();
+  EXPECT_EQ(driver.where.count(held.id), 0U) << "it waits for a colocated instance";
+  EXPECT_EQ(where(false).instance, kPrefill) << "and others do not wait for it";
+  EXPECT_EQ(at.counts().held, 1);
+  at.set_accepting(InstanceId(0), true, Instant{});
+  EXPECT_EQ(driver.where.at(held.id).instance, InstanceId(0));
+}
+
 }  // namespace
 }  // namespace wattle::control

@@ -159,11 +159,11 @@ std::optional<ClientApi::Asked> ClientApi::read(const Incoming& in, net::ApiPath
     return no({404, fmt::format("the model `{}` does not exist", asked->model), "invalid_request_error", "model",
                "model_not_found"});
   }
-  if (workers_.disaggregated() && path == net::ApiPath::Other) {
+  if (workers_.all_divided() && path == net::ApiPath::Other) {
     return no({501, "only chat and completions are split between prefill and decode engines", "invalid_request_error",
                "", "unsupported_path"});
   }
-  if (workers_.disaggregated() && asked->n > 1) {
+  if (workers_.all_divided() && asked->n > 1) {
     return no({400, "n > 1 is not supported with prefill/decode disaggregation: a KV handle has one consumer",
                "invalid_request_error", "n", "unsupported_value"});
   }
@@ -207,6 +207,7 @@ void ClientApi::complete(const std::shared_ptr<net::Exchange>& exchange, RelayCo
   const std::int32_t measured = request.prompt_tokens;  // what headers say of it is no matter of limits
   const std::int32_t most = path == net::ApiPath::Other ? 1 : options_.default_max_tokens;
   request.max_tokens = asked->what.max_tokens > 0 ? asked->what.max_tokens : most;
+  request.undivided = path == net::ApiPath::Other || asked->what.n > 1;  // no KV cache is handed over for these
   if (const auto read = callers_.read_wishes(exchange->headers(), *caller, request); !read) {
     return refuse(in, read.error());
   }

@@ -173,5 +173,15 @@ TEST(Paths, WhatIsNotSpokenIsSaid) {
   EXPECT_NE(frames.find("use HTTP/1.1"), std::string::npos);
 }
 
+TEST(Paths, WhatOneEngineComputesGoesToAColocatedOneBesideAPair) {
+  Rig rig({Role::Prefill, Role::Decode, Role::Colocated});
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(rig.ask(Rig::post(R"({"model":"m","messages":[],"n":2})")).substr(9, 3), "200");
+    EXPECT_EQ(rig.ask(Rig::post(R"({"model":"m","input":"x"})", "/v1/embeddings")).substr(9, 3), "200");
+  }
+  EXPECT_EQ(rig.settled().finished, 6);
+  for (const auto& record : rig.sink.all) EXPECT_EQ(record.prefill_instance, InstanceId(2));
+}
+
 }  // namespace
 }  // namespace wattle::gateway

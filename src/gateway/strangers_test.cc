@@ -251,17 +251,17 @@ TEST(Strangers, EnginesGivenAtTheStartStandApart) {
   EXPECT_NE(said({"http://h:1", "http://h:2", "h:1/"}).find("h:1/ is said twice"), std::string::npos);
 }
 
-TEST(Strangers, APrefillEngineThatHasLeftForbidsNothing) {
+TEST(Strangers, WhatOneEngineComputesIsRefusedWhereEachHasAPart) {
   Rig rig;
   const std::string two = Rig::post(R"({"model":"m","messages":[],"n":2,"user":""})");
   const std::string embed = Rig::post(R"({"model":"m","input":"x"})", "/v1/embeddings");
   EXPECT_EQ(rig.ask(two).substr(9, 3), "200");
   EXPECT_EQ(admin(rig, worker("http://127.0.0.1:9", R"(,"worker_type":"prefill")")).substr(9, 3), "202");
-  EXPECT_EQ(rig.ask(two).substr(9, 3), "400");
-  EXPECT_EQ(rig.ask(embed).substr(9, 3), "501");
-  EXPECT_EQ(admin(rig, "DELETE /workers/1 HTTP/1.1\r\nHost: h\r\n\r\n").substr(9, 3), "202");
   EXPECT_EQ(rig.ask(two).substr(9, 3), "200");
   EXPECT_EQ(rig.ask(embed).substr(9, 3), "200");
+  EXPECT_EQ(admin(rig, "DELETE /workers/0 HTTP/1.1\r\nHost: h\r\n\r\n").substr(9, 3), "202");
+  EXPECT_EQ(rig.ask(two).substr(9, 3), "400");
+  EXPECT_EQ(rig.ask(embed).substr(9, 3), "501");
 }
 
 TEST(Strangers, LongRequestIdsAreNotKept) {

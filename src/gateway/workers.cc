@@ -238,8 +238,10 @@ Result<PoolId> WorkerRegistry::pool_of(const WorkerOptions& worker, std::string_
 }
 
 void WorkerRegistry::look_at_roles() {
-  disaggregated_ =
-      std::ranges::any_of(states_, [](const WorkerState& s) { return s.worker->role == Role::Prefill && s.stays(); });
+  const auto some = [&](Role role) {
+    return std::ranges::any_of(states_, [&](const WorkerState& s) { return s.worker->role == role && s.stays(); });
+  };
+  all_divided_ = some(Role::Prefill) && !some(Role::Colocated);
 }
 
 std::optional<WorkerRegistry::Standing> WorkerRegistry::standing_at(std::string_view url) {

@@ -66,8 +66,8 @@ class WorkerRegistry {
   /// Of an engine asked in that form; none: it does not answer to it.
   void gauged(InstanceId id, std::size_t form, const std::optional<LoadGauges>& gauges, Instant read);
 
-  /// Some worker has the prefill role, and is not leaving.
-  [[nodiscard]] bool disaggregated() const { return disaggregated_.load(std::memory_order_relaxed); }
+  /// Of the workers that are not leaving some have the prefill role, and none computes a request alone.
+  [[nodiscard]] bool all_divided() const { return all_divided_.load(std::memory_order_relaxed); }
   /// Ascending by instance id; on the control strand only.
   [[nodiscard]] const std::vector<WorkerState>& states() const { return states_; }
   /// The highest there ever was; below 0: none. On the control strand only.
@@ -106,7 +106,7 @@ class WorkerRegistry {
   std::unique_ptr<net::HttpClient> prober_;
   std::unique_ptr<TelemetryFeed> feed_;
   std::mutex feed_mutex_;  ///< its creation
-  std::atomic<bool> disaggregated_{false};
+  std::atomic<bool> all_divided_{false};
 };
 
 }  // namespace wattle::gateway

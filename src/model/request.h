@@ -58,6 +58,7 @@ struct Request {
   SiteId origin;              ///< where the client is
   std::int32_t priority = 0;  ///< higher first, among equals of a queue discipline that asks
   Residency residency;        ///< where it may be sent to
+  bool undivided = false;     ///< computed by one instance, from its prompt to its last token
   std::int64_t order = 0;     ///< its queue policy's as it was dispatched, smaller first; 0: none
   PromptContent content{};    ///< of its prompt, for who routes by prefixes; null: not known
   std::uint64_t session = 0;  ///< hash of the conversation that its client says it belongs to; 0: none
