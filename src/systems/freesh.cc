@@ -73,6 +73,10 @@ std::vector<config::Option<MiadOptions>> miad_options() {
       option(
           "quantile", &M::quantile, "", {0, 1},
           "Share of a period's latencies that has to be within; 1: a single one beyond is congestion, as in the paper"),
+      option("margin", &M::margin, "", {0, 0.95}, "Share of each limit and objective kept in reserve"),
+      option("objectives", &M::objectives,
+             "The objectives of what a colocated instance serves are limits, too, where they are stricter; of prefill "
+             "and decode instances they always are"),
       option("mean_gap_ms", &M::mean_gap_ms, "ms", {1, 3'600'000},
              "By pool (of a planner of pools: the class): a longer gap between tokens in the mean of a period is "
              "congestion; a limit on whole requests over the mean answer"),
@@ -387,6 +391,7 @@ void register_freesh(Registry& to) {
         SlotKind::Frequency, "miad",
         "FREESH: the clock rises by a factor when requests suffer and falls by a constant when they do not",
         miad_options())
+      .reserve("margin")
       .admits([](const MiadOptions& o, const Making& making) -> Result<void> {
         const GpuSpec& gpu = making.spec->gpu;
         if (o.floor <= gpu.clock_max) return {};
