@@ -33,6 +33,9 @@ void Miad::handed_over(Span age, Span wait) {
 }
 
 void Miad::hear(const StepReport& step) {
+  // Where reports are of steps that have ended, the first step after idle time has the number under which it was idle.
+  const bool begins = heard_ && step.sequence == last_.sequence && last_.shape.idle() && !step.shape.idle();
+  const bool other = !heard_ || begins || step.sequence != last_.sequence;
   const bool fresh = heard_ && step.sequence > last_.sequence && !last_.shape.idle();
   if (fresh) {
     // Steps that a hold let pass unheard were of the same batch; their mean stands for each.
@@ -50,10 +53,10 @@ void Miad::hear(const StepReport& step) {
     const std::int64_t prompt = last_.shape.prefill_tokens;
     const bool cut = last_.shape.prefill_context_tokens > prompt * prompt / 2;
     if (last_.waiting_requests == 0 && !cut) since_ = step.start - gap;
-  } else if (!heard_ || step.sequence != last_.sequence) {
+  } else if (other) {
     since_ = step.start;
   }
-  if (!heard_ || step.sequence != last_.sequence) last_ = step;
+  if (other) last_ = step;
   heard_ = true;
 }
 

@@ -162,6 +162,30 @@ TEST(Miad, a_prefill_halfs_steps_leave_time_for_prompts_that_come_meanwhile) {
   EXPECT_GT(after_prompts(spec, Span::ms(160)), MegaHertz{1095});
 }
 
+TEST(Miad, a_prompt_that_comes_to_an_idle_instance_is_heard_of_whatever_its_number) {
+  InstanceSpec spec = a100();
+  spec.role = Role::Prefill;
+  for (const bool as_it_ended : {false, true}) {
+    Miad policy({});
+    InstanceView view;
+    view.spec = &spec;
+    view.telemetry = Telemetry::Fresh;
+    view.step.start = Instant() + Span::ms(100);
+    (void)policy.choose(view, view.step.start);  // idle
+    view.step.sequence += as_it_ended ? 0 : 1;
+    view.step.start = view.step.oldest_scheduled_arrival = Instant() + Span::ms(200);
+    view.step.shape = {0, 0, 1, 1000, 500'000};
+    const MegaHertz before = policy.choose(view, view.step.start).clock;
+    ++view.step.sequence;
+    view.step.start = Instant() + Span::ms(900);
+    view.step.shape = {};
+    (void)policy.choose(view, view.step.start);
+    const ClockDecision after = policy.choose(view, Instant() + Span::ms(1100));
+    EXPECT_STREQ(after.reason, "congested: clock raised") << "700 ms for a limit of 600";
+    EXPECT_EQ(after.clock, before) << "the highest";
+  }
+}
+
 TEST(Miad, a_first_token_that_the_hand_over_makes_late_is_congestion_at_both_halves) {
   InstanceSpec spec = a100();
   spec.slo.ttft = Span::ms(500);
