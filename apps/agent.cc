@@ -32,6 +32,7 @@ struct Flags {
   std::string admin = "127.0.0.1:0";
   double ttft_ms = 0.0;
   double itl_ms = 0.0;
+  double tbt_ms = 0.0;
   double lost_after_s = 2.0;
   std::string gpu_locks;
   bool no_guardian = false;
@@ -82,6 +83,7 @@ Result<std::vector<node::AgentEngine>> make_engines(const Flags& flags, experime
   Slo slo;
   if (flags.ttft_ms > 0.0) slo.ttft = Span::from_seconds(flags.ttft_ms * 1e-3);
   if (flags.itl_ms > 0.0) slo.itl = Span::from_seconds(flags.itl_ms * 1e-3);
+  if (flags.tbt_ms > 0.0) slo.tbt = Span::from_seconds(flags.tbt_ms * 1e-3);
   std::vector<node::AgentEngine> engines;
   for (const auto& text : flags.engines) {
     const auto parsed = parse_engine(text);
@@ -198,7 +200,7 @@ Result<int> run(const Flags& flags) {
   options.real_time = !flags.no_real_time && !options.keeper.advisory;
   if (flags.watt_budget_w > 0.0) options.watt_budget = to_milliwatts(Watts(flags.watt_budget_w));
   options.core.lost_after = Span::from_seconds(flags.lost_after_s);
-  options.facts = fleet_facts(flags.fleet, fleet->recipe(), flags.ttft_ms, flags.itl_ms);
+  options.facts = fleet_facts(flags.fleet, fleet->recipe(), {flags.ttft_ms, flags.itl_ms, flags.tbt_ms});
   options.believed_highest = fleet->gpu().clock_max;
   journal::Sink sink;
   auto agent = node::Agent::start(options, std::move(*engines), sink);
@@ -260,6 +262,9 @@ void add_agent(Command app, int& exit_code) {
   command.add_option("--ttft-slo-ms,--ttft-ms", flags->ttft_ms, "Objective for the time to first token; 0 = none")
       .check(non_negative_time());
   command.add_option("--itl-slo-ms,--itl-ms", flags->itl_ms, "Objective for the gap between tokens; 0 = none")
+      .check(non_negative_time());
+  command
+      .add_option("--tbt-slo-ms,--tbt-ms", flags->tbt_ms, "Objective for a request's mean gap between tokens; 0 = none")
       .check(non_negative_time());
   command.add_option("--lost-after-s", flags->lost_after_s, "Silence with work in flight that counts as lost telemetry")
       .check(positive_time())

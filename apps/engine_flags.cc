@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "config/engine_arguments.h"
 #include "config/records.h"
 #include "experiment/live_fleet.h"
@@ -34,7 +36,7 @@ void add_fleet_flags(Command command, experiment::LiveFleetOptions& o) {
 }
 
 std::map<std::string, std::string> fleet_facts(const experiment::LiveFleetOptions& o, const systems::Recipe& recipe,
-                                               double ttft_ms, double itl_ms) {
+                                               const ClockObjectives& objectives) {
   std::map<std::string, std::string> facts{{"gpu", o.gpu}, {"llm", o.llm}};
   if (!recipe.name.empty()) {
     facts["recipe"] = recipe.name;
@@ -43,8 +45,10 @@ std::map<std::string, std::string> fleet_facts(const experiment::LiveFleetOption
     facts["set"] = set;
   }
   facts["engine"] = fmt::format("{}", fmt::join(config::engine_arguments(o.engine), " "));
-  if (ttft_ms > 0) facts["ttft_ms"] = fmt::format("{}", ttft_ms);
-  if (itl_ms > 0) facts["itl_ms"] = fmt::format("{}", itl_ms);
+  for (const auto& [name, ms] :
+       {std::pair{"ttft_ms", objectives.ttft_ms}, {"itl_ms", objectives.itl_ms}, {"tbt_ms", objectives.tbt_ms}}) {
+    if (ms > 0) facts[name] = fmt::format("{}", ms);
+  }
   return facts;
 }
 

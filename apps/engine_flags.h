@@ -24,11 +24,18 @@ void add_engine_flags(Command command, engine::EngineOptions& options);
 /// parsing.
 void add_fleet_flags(Command command, experiment::LiveFleetOptions& options);
 
+/// That clocks may keep to, ms; 0: none.
+struct ClockObjectives {
+  double ttft_ms = 0.0;
+  double itl_ms = 0.0;
+  double tbt_ms = 0.0;
+};
+
 /// What a process with these flags believes of the fleet, by name: what gateway and agents compare (AgentLinksOptions,
 /// AgentOptions).
 [[nodiscard]] std::map<std::string, std::string> fleet_facts(const experiment::LiveFleetOptions& options,
-                                                             const systems::Recipe& recipe, double ttft_ms,
-                                                             double itl_ms);
+                                                             const systems::Recipe& recipe,
+                                                             const ClockObjectives& objectives);
 
 /// --config: a deployment file, read before the flags are (main.cc). `file` outlives the parsing.
 void add_config_flag(Command command, std::string& file);

@@ -298,7 +298,8 @@ Result<void> run_gateway(const GatewayFlags& flags) {
     policies = std::move(*made);
     options.kind.gpu = fleet.gpu();
   }
-  options.agents.facts = fleet_facts(flags.fleet, fleet.recipe(), flags.ttft_slo_ms, flags.itl_slo_ms);
+  options.agents.facts =
+      fleet_facts(flags.fleet, fleet.recipe(), {flags.ttft_slo_ms, flags.itl_slo_ms, flags.tbt_slo_ms});
   options.agents.differ = [](const std::string& url, const std::vector<std::string>& differences) {
     if (differences.empty()) {
       net::log_line(net::LogLevel::Info, "the agent believes what we do again", {{"agent", std::string_view(url)}});

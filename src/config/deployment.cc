@@ -30,8 +30,8 @@ const std::vector<Option<DeploymentSlo>>& deployment_slo_options() {
   constexpr Bounds kAny{0, 1e9};
   static const std::vector<Option<S>> options{
       option("slo.ttft_ms", &S::ttft_ms, "ms", kAny, "Time to first token; 0: no objective"),
-      option("slo.itl_ms", &S::itl_ms, "ms", kAny, "Mean gap between a request's tokens; 0: no objective"),
-      option("slo.tbt_ms", &S::tbt_ms, "ms", kAny, "Every gap between tokens; 0: no objective"),
+      option("slo.itl_ms", &S::itl_ms, "ms", kAny, "Gap between two tokens; 0: no objective"),
+      option("slo.tbt_ms", &S::tbt_ms, "ms", kAny, "A request's mean gap between tokens; 0: no objective"),
       option("slo.e2e_ms", &S::e2e_ms, "ms", kAny, "Whole request; 0: no objective"),
   };
   return options;
@@ -297,7 +297,7 @@ Result<std::vector<FlagText>> Deployment::agent(const std::string& node) const {
   const auto mine = node_of(node, node.empty() ? file_ : "--node");
   if (!mine) return std::unexpected(mine.error());
   std::vector<FlagText> flags = believed();
-  add_engine(flags, {{"ttft", slo_.ttft_ms}, {"itl", slo_.itl_ms}});
+  add_engine(flags, {{"ttft", slo_.ttft_ms}, {"itl", slo_.itl_ms}, {"tbt", slo_.tbt_ms}});
   flags.push_back({"--admin", nodes_[*mine].agent, node_wheres_[*mine]});
   if (const double w = nodes_[*mine].watt_budget_w; w > 0.0) {
     flags.push_back({"--watt-budget-w", fmt::format("{}", w), node_wheres_[*mine]});

@@ -89,6 +89,11 @@ TEST(Deployment, GatewayAndAgentsGetTheSame) {
             "--recipe=voltanallm\n--set=frequency.decode.margin=0.1\n--gpu=a100-80g\n--llm=llama-3.1-8b\n"
             "--block-size=32\n--ttft-slo-ms=600\n--itl-slo-ms=60.5\n--admin=127.0.0.1:9101\n--watt-budget-w=650\n"
             "--engine=tcp://127.0.0.1:5558=GPU-1234@decode\n--no-guardian=true\n");
+  const auto means = Deployment::from_text(replaced(kText, "itl_ms = 60.5", "tbt_ms = 30"), "w.toml");
+  ASSERT_TRUE(means) << means.error().message();
+  for (const auto& flags : {means->gateway(), *means->agent("n1")}) {
+    EXPECT_NE(as_line(flags).find("--ttft-slo-ms=600\n--tbt-slo-ms=30\n"), std::string::npos);
+  }
   EXPECT_EQ(as_line(made->planner()),
             "--recipe=voltanallm\n--set=frequency.decode.margin=0.1\n--gateway=http://127.0.0.1:8001\n");
   EXPECT_EQ(made->gateway().back().where, "w.toml:19") << "flags know their lines";

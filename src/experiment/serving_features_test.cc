@@ -71,6 +71,18 @@ TEST(ServingFeatures, OursKeepsFirstTokensAtEveryRateAndSavesWhereTheyAllow) {
   }
 }
 
+/// Neither half makes the latencies of the other, and first tokens wait for the decode engine's loop.
+TEST(ServingFeatures, MiadKeepsTheObjectivesOfPrefillAndDecodeApart) {
+  constexpr const char* kApart = "voltanallm-2p2d";
+  for (const char* waits : {"link.handoff_steps=0", "link.handoff_steps=4"}) {
+    const std::vector<std::string> set{"workload.rate_per_s=40", "workload.requests=6000", waits};
+    const auto fastest = run("static-max", set, kApart);
+    const auto ours = run("miad", set, kApart);
+    EXPECT_GE(ours.slo.all, fastest.slo.all - 0.02) << waits;
+    EXPECT_LT(ours.energy.total.value(), 0.85 * fastest.energy.total.value()) << waits;
+  }
+}
+
 /// What the load does not need idles, where one decode instance would do.
 TEST(ServingFeatures, FilledDecodeInstancesTakeLessEnergyThanSharedOnes) {
   constexpr const char* kApart = "voltanallm-2p2d";

@@ -98,6 +98,18 @@ TEST(SiteFleetPairs, NoneIsStartedThatIsNotListed) {
   EXPECT_GT(some->pairs.in_pairs, 0);
 }
 
+TEST(SiteFleetPairs, MiadsClocksKeepTheObjectivesOfBothHalves) {
+  if (config::data_dir().empty()) GTEST_SKIP() << "WATTLE_DATA is not set";
+  const auto loaded = two_kinds();
+  ASSERT_TRUE(loaded);
+  const auto fastest = run(*loaded, "freesh-pairs", {{"frequency.clock_mhz", "max"}});
+  const auto ours = run(*loaded, "freesh-pairs", {{"frequency.policy", "miad"}});
+  ASSERT_TRUE(fastest && ours);
+  EXPECT_GT(ours->pairs.in_pairs, ours->summary.requests.finished / 2);
+  EXPECT_GT(ours->summary.slo.all, 0.97);
+  EXPECT_LT(ours->summary.energy.total.value(), fastest->summary.energy.total.value() * 0.9);
+}
+
 TEST(SiteFleetPairs, ASiteThatIsCutOffTakesItsPairsWithItAndOthersStartAtTheNext) {
   if (config::data_dir().empty()) GTEST_SKIP() << "WATTLE_DATA is not set";
   auto loaded = two_kinds();

@@ -177,6 +177,9 @@ TEST(SiteFleet, PlansChooseAmongPartitions) {
   };
   EXPECT_NE(refused({{"scaling.partition_prompt_below", "[185, 25]"}}).find("185 is none of classify.prompt_below"),
             std::string::npos);
+  EXPECT_NE(refused({{"routing.ratings", "LLM_Serving_FREESH/pool_profile_llama3_70b.csv"}})
+                .find("bounds workers as of one partition"),
+            std::string::npos);
   EXPECT_NE(refused({{"scaling.partition_output_below", "[232]"}}).find("one border for each"), std::string::npos);
   EXPECT_NE(refused({{"scaling.pooled", "true"}}).find("pooled"), std::string::npos);
 }

@@ -73,6 +73,10 @@ std::vector<config::Option<MiadOptions>> miad_options() {
       option(
           "quantile", &M::quantile, "", {0, 1},
           "Share of a period's latencies that has to be within; 1: a single one beyond is congestion, as in the paper"),
+      option("margin", &M::margin, "", {0, 0.95}, "Share of each limit and objective kept in reserve"),
+      option("objectives", &M::objectives,
+             "The objectives of what a colocated instance serves are limits, too, where they are stricter; of prefill "
+             "and decode instances they always are"),
       option("mean_gap_ms", &M::mean_gap_ms, "ms", {1, 3'600'000},
              "By pool (of a planner of pools: the class): a longer gap between tokens in the mean of a period is "
              "congestion; a limit on whole requests over the mean answer"),
@@ -187,6 +191,8 @@ std::vector<config::Option<SitePlannerOptions>> site_planner_options() {
   return all;
 }
 
+constexpr const char* kRatedTurns = "freesh";
+
 struct RatedTurnsOptions {
   std::string ratings;
   std::string partition = "2";
@@ -208,6 +214,11 @@ managers::SitePoolsOptions site_pools_options(const SitePlannerOptions& o) {
   return options;
 }
 
+/// Routing does not hear which partition is in force.
+bool bounds_one_partition(const PolicyChoice& routing) {
+  return routing.policy == kRatedTurns && !options_of<RatedTurnsOptions>(routing).ratings.empty();
+}
+
 /// The partitions to choose among; empty: the recipe's classes are the only one.
 Result<std::vector<Classifier>> listed_partitions(const SitePlannerOptions& o, const Making& making) {
   std::vector<Classifier> listed;
@@ -217,6 +228,10 @@ Result<std::vector<Classifier>> listed_partitions(const SitePlannerOptions& o, c
   if (o.partition_prompts.empty()) return listed;
   if (o.pooled) return making.refuse("pooled", "with partitions to choose among there is a pool for each type");
   if (!o.demand.empty()) return making.refuse("demand", "is of one partition, and there are several to choose among");
+  if (bounds_one_partition(making.recipe.route_prefill)) {
+    return making.refuse("partition_prompt_below",
+                         "routing.ratings bounds workers as of one partition, and there are several to choose among");
+  }
   const auto& classes = making.recipe.classes;
   for (std::size_t k = 0; k < o.partition_prompts.size(); ++k) {
     const std::int32_t prompt = o.partition_prompts[k], output = o.partition_outputs[k];
@@ -387,6 +402,7 @@ void register_freesh(Registry& to) {
         SlotKind::Frequency, "miad",
         "FREESH: the clock rises by a factor when requests suffer and falls by a constant when they do not",
         miad_options())
+      .reserve("margin")
       .admits([](const MiadOptions& o, const Making& making) -> Result<void> {
         const GpuSpec& gpu = making.spec->gpu;
         if (o.floor <= gpu.clock_max) return {};
@@ -398,7 +414,7 @@ void register_freesh(Registry& to) {
       });
   using R = RatedTurnsOptions;
   to.add<R>(
-        SlotKind::Routing, "freesh",
+        SlotKind::Routing, kRatedTurns,
         "FREESH: in turn, by fleet.weight, to workers with less in flight than at their rating",
         {option(
              "ratings", &R::ratings,

@@ -22,6 +22,7 @@ def main() -> None:
         for old, new in (("http://127.0.0.1:9000", prefill["url"]), ("http://127.0.0.1:9001", decode["url"]),
                          ("tcp://127.0.0.1:5557", prefill["fpm"]), ("tcp://127.0.0.1:5558", decode["fpm"]),
                          ("127.0.0.1:8000", "127.0.0.1:0"), ("127.0.0.1:8001", "127.0.0.1:0"),
+                         ("itl_ms = 60", "itl_ms = 60\ntbt_ms = 40"),
                          ("[agent] ", f"[agent]\nnvml = \"{flags.nvml}\"\nstate = \"{folder}/locks\"\n#")):
             assert old in text, old
             text = text.replace(old, new)
@@ -54,8 +55,12 @@ def main() -> None:
         assert metric(at_agent["admin"], "wattle_agent_other_gpus") == 2, "these are no H100s"
         agent.terminate()
         agent.wait()
-        starts("--admin", admin)
+        agent, _ = starts("--admin", admin)
         eventually("they agree again", lambda: metric(at["admin"], "wattle_gateway_agents_differ") == 0)
+        agent.terminate()
+        agent.wait()
+        starts("--tbt-slo-ms=50", "--admin", admin)
+        eventually("clocks keep to mean gaps, too", lambda: metric(at["admin"], "wattle_gateway_agents_differ") == 1)
 
         def refused(changed: str, *words: str) -> str:
             pathlib.Path(file).write_text(changed)

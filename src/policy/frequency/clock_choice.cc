@@ -7,14 +7,6 @@
 
 namespace wattle::policy {
 
-namespace {
-
-Span reserve(std::optional<Span> objective, double margin) {
-  return objective ? Span::from_seconds(objective->seconds() * (1.0 - margin)) : Span::max();
-}
-
-}  // namespace
-
 ClockRule make_clock_rule(std::span<const ClockSetting> clocks, const InstanceSpec& spec, double margin,
                           bool raises_in_vain) {
   ClockRule rule{{}, reserve(spec.slo.ttft, margin), reserve(spec.slo.gap(), margin), raises_in_vain};

@@ -1,12 +1,22 @@
 #pragma once
 // The one rule by which EcoFreq picks a clock, as a pure function, so that a router can ask what EcoFreq would do.
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "model/clock_setting.h"
 
 namespace wattle::policy {
+
+/// Where prompts wait for prompts: so many of the longest steps fit into a first token's objective.
+inline constexpr std::int64_t kStepsOfAFirstToken = 4;
+
+/// What is left of an objective; max() where it is absent or max() itself. `margin`: a share of it, in [0, 1).
+[[nodiscard]] inline Span reserve(std::optional<Span> objective, double margin) {
+  if (!objective || *objective == Span::max()) return Span::max();
+  return Span::from_seconds(objective->seconds() * (1.0 - margin));
+}
 
 /// F and what a step may take, after the margin.
 struct ClockRule {

@@ -11,8 +11,6 @@ namespace wattle::policy {
 namespace {
 
 constexpr std::int64_t kAnyKv = std::numeric_limits<std::int64_t>::max();
-/// Where prompts wait for prompts: so many of the longest steps fit into a first token's objective.
-constexpr std::int64_t kStepsOfAFirstToken = 4;
 /// A step that takes so much longer than the ITL objective does so although predictions err and loads vary.
 constexpr double kClearly = 1.05;
 /// What a late request adds to how strict the price is: 1 % more of them than may be take 1,000 requests to lower

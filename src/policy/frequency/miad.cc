@@ -5,35 +5,64 @@
 #include <limits>
 #include <utility>
 
+#include "policy/frequency/clock_choice.h"
+
 namespace wattle::policy {
 
+void Miad::keep(const InstanceSpec& spec, const Slo& slo) {
+  limited_ = &spec;
+  prefills_ = spec.role == Role::Prefill;
+  const bool counts = options_.objectives || spec.role != Role::Colocated;
+  const auto limit = [&](Span stated, const std::optional<Span>& objective) {
+    return reserve(counts && objective ? std::min(stated, *objective) : stated, options_.margin);
+  };
+  const auto pool = static_cast<std::size_t>(spec.pool.value());
+  const bool listed = pool < options_.mean_gap_ms.size();
+  limits_.gap = limit(options_.tbt, slo.itl);
+  limits_.mean_gap = limit(listed ? Span::ms(options_.mean_gap_ms[pool]) : Span::max(), slo.mean_gap());
+  limits_.ttft_short = limit(options_.ttft_short, slo.ttft);
+  limits_.ttft_long = limit(options_.ttft_long, slo.ttft);
+  limits_.handed_over = std::max(limits_.ttft_short, limits_.ttft_long);
+}
+
+void Miad::held_to(const InstanceView& view, const Slo& slo) { keep(*view.spec, slo); }
+
+void Miad::handed_over(Span age, Span wait) {
+  // One that was late before is in the prefill instance's own steps.
+  if (limited_ != nullptr && age <= limits_.handed_over) first_tokens_.add(1, age + wait, limits_.handed_over);
+}
+
 void Miad::hear(const StepReport& step) {
+  // Where reports are of steps that have ended, the first step after idle time has the number under which it was idle.
+  const bool begins = heard_ && step.sequence == last_.sequence && last_.shape.idle() && !step.shape.idle();
+  const bool other = !heard_ || begins || step.sequence != last_.sequence;
   const bool fresh = heard_ && step.sequence > last_.sequence && !last_.shape.idle();
   if (fresh) {
     // Steps that a hold let pass unheard were of the same batch; their mean stands for each.
     const std::int64_t steps = step.sequence - last_.sequence;
     const Span gap = (step.start - last_.start) / steps;
-    if (last_.shape.decode_requests > 0) gaps_.add(steps * last_.shape.decode_requests, gap, options_.tbt);
+    if (last_.shape.decode_requests > 0) gaps_.add(steps * last_.shape.decode_requests, gap, limits_.gap);
     if (last_.shape.prefill_requests > 0 && last_.oldest_scheduled_arrival != Instant::never()) {
       const bool is_short = last_.shape.prefill_tokens <= last_.shape.prefill_requests * options_.short_prompt;
       const Span ttft = last_.start + gap - std::max(last_.oldest_scheduled_arrival, since_);
-      first_tokens_.add(last_.shape.prefill_requests, ttft, is_short ? options_.ttft_short : options_.ttft_long);
+      const Span limit = is_short ? limits_.ttft_short : limits_.ttft_long;
+      first_tokens_.add(last_.shape.prefill_requests, ttft, limit);
+      if (prefills_) prompt_steps_.add(last_.shape.prefill_requests, gap, limit / kStepsOfAFirstToken);
     }
     // Nobody waited when that batch began and no prompt was cut: the next ones have come since the last of its steps.
     const std::int64_t prompt = last_.shape.prefill_tokens;
     const bool cut = last_.shape.prefill_context_tokens > prompt * prompt / 2;
     if (last_.waiting_requests == 0 && !cut) since_ = step.start - gap;
-  } else if (!heard_ || step.sequence != last_.sequence) {
+  } else if (other) {
     since_ = step.start;
   }
-  if (!heard_ || step.sequence != last_.sequence) last_ = step;
+  if (other) last_ = step;
   heard_ = true;
 }
 
-bool Miad::congested(const InstanceView& view) const {
-  const auto pool = static_cast<std::size_t>(view.spec->pool.value());
-  const bool slow = pool < options_.mean_gap_ms.size() && gaps_.mean_above(Span::ms(options_.mean_gap_ms[pool]));
-  return slow || gaps_.congested(options_.quantile) || first_tokens_.congested(options_.quantile);
+bool Miad::congested() const {
+  const auto beyond = [this](const Seen& seen) { return seen.congested(options_.quantile); };
+  return gaps_.mean_above(limits_.mean_gap) || beyond(gaps_) || beyond(first_tokens_) || beyond(prompt_steps_);
 }
 
 MegaHertz Miad::raised(const InstanceView& view) const {
@@ -58,12 +87,13 @@ MegaHertz Miad::lowered(const InstanceView& view) const {
 }
 
 ClockDecision Miad::choose(const InstanceView& view, Instant now) {
+  if (limited_ == nullptr) keep(*view.spec, view.spec->slo);
   const bool lost = view.telemetry == Telemetry::Lost;
   if (!lost) hear(view.step);
   const bool idle = has_no_work(view);
   if (std::exchange(idled_, idle && !lost) && !idle && !lost && now >= next_) {
     next_ = next_ + options_.period * (1 + (now - next_).ns() / options_.period.ns());  // none spans idle time
-    gaps_ = first_tokens_ = {};
+    gaps_ = first_tokens_ = prompt_steps_ = {};
   }
   const auto until_next = [this] { return Hold{std::numeric_limits<std::int64_t>::max(), next_}; };
   if (clock_ == MegaHertz{0}) {
@@ -74,7 +104,7 @@ ClockDecision Miad::choose(const InstanceView& view, Instant now) {
   }
   const bool due = now >= next_;
   if (!lost && (!due || (!idle && gaps_.all + first_tokens_.all == 0))) return {clock_, reason_, until_next()};
-  if (lost || congested(view)) {
+  if (lost || congested()) {
     clock_ = raised(view);
     reason_ = lost ? "telemetry lost: clock raised" : "congested: clock raised";
   } else {
@@ -84,7 +114,7 @@ ClockDecision Miad::choose(const InstanceView& view, Instant now) {
     if (idle && lower >= clock_) return {clock_, reason_, Hold::forever()};
     clock_ = lower;
   }
-  gaps_ = first_tokens_ = {};
+  gaps_ = first_tokens_ = prompt_steps_ = {};
   next_ = now + options_.period;
   return {clock_, reason_, until_next()};
 }

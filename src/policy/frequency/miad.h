@@ -22,6 +22,9 @@ struct MiadOptions {
   /// each token of a mean answer: steps do not say which request they end.
   std::vector<std::int32_t> mean_gap_ms = {};
   double quantile = 1.0;  ///< congested: more than 1 - quantile of a period's latencies are beyond; 1: any
+  double margin = 0.0;    ///< share of each limit, and of each objective that counts, kept in reserve, in [0, 1)
+  /// The objectives of what it serves are limits of a colocated instance, too, as they always are of a P/D half.
+  bool objectives = false;
 };
 
 /// By default a single latency of the period beyond its limit is congestion: the limits "define a violation", and the
@@ -35,10 +38,21 @@ struct MiadOptions {
 /// clock goes on falling, a step a period, to the floor; lost telemetry counts as congestion. Clocks are those the
 /// instance can lock: the lowest that is at least what a rise asks for, the highest that is at most what a fall asks
 /// for. One decision is O(log clocks), a report O(1); nothing allocates.
+///
+/// A colocated instance's token gaps hold its prompts' steps, so that a limit on gaps keeps its clock up whatever the
+/// other limits are. A prefill or decode instance has latencies of one kind, and nothing but their own limits keeps its
+/// clock up; the paper has none for halves. They keep to the objectives of what they serve (the spec's until held_to()
+/// says others) where those are stricter than the limits above: gaps to ITL, a period's mean gap to the mean that
+/// requests are judged by, first tokens to TTFT. Besides,
+/// - a prefill instance's step may take a quarter of a first token's limit (kStepsOfAFirstToken): who comes meanwhile
+///   waits for it and for the next one, and there are no gaps to say so before they are late;
+/// - where the decode instance sends first tokens, one that only its wait for that makes late counts at both halves.
 class Miad final : public FrequencyPolicy {
  public:
   explicit Miad(const MiadOptions& options) : options_(options) {}
   ClockDecision choose(const InstanceView& view, Instant now) override;
+  void handed_over(Span age, Span wait) override;
+  void held_to(const InstanceView& view, const Slo& slo) override;
 
  private:
   /// Latencies seen since the last decision.
@@ -59,15 +73,29 @@ class Miad final : public FrequencyPolicy {
     }
   };
 
+  /// What is not congestion, after the margin; max(): anything.
+  struct Limits {
+    Span gap = Span::max();
+    Span mean_gap = Span::max();
+    Span ttft_short = Span::max();
+    Span ttft_long = Span::max();
+    Span handed_over = Span::max();  ///< first tokens, of prompts of any length
+  };
+
+  void keep(const InstanceSpec& spec, const Slo& slo);
   void hear(const StepReport& step);
-  [[nodiscard]] bool congested(const InstanceView& view) const;
+  [[nodiscard]] bool congested() const;
   [[nodiscard]] MegaHertz raised(const InstanceView& view) const;
   [[nodiscard]] MegaHertz lowered(const InstanceView& view) const;
 
   MiadOptions options_;
+  const InstanceSpec* limited_ = nullptr;  ///< whose limits these are; null: not known yet
+  Limits limits_;
+  bool prefills_ = false;  ///< prompts alone
   Seen gaps_;
   Seen first_tokens_;
-  StepReport last_;  ///< the newest step heard of
+  Seen prompt_steps_;  ///< of a prefill instance: how long each prompt's step took
+  StepReport last_;    ///< the newest step heard of
   bool heard_ = false;
   Instant since_;       ///< whose first token the next step brings, the engine has not had longer
   bool idled_ = false;  ///< when last asked

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include <optional>
 #include <vector>
 
 namespace wattle::policy {
@@ -43,6 +44,12 @@ class Engine {
     now_ += time;
     return clock_ = policy.choose(view_, now_).clock;
   }
+  /// Its last step has ended and nothing is left to do.
+  MegaHertz idles(Miad& policy) {
+    ++view_.step.sequence;
+    view_.step.start = now_;
+    return idle(policy, Span());
+  }
   void pass(Span time) { now_ += time; }
   /// Steps of `gap` for `time`; the clock at its end.
   MegaHertz run(Miad& policy, Span gap, Span time) {
@@ -50,6 +57,7 @@ class Engine {
     return clock_;
   }
   [[nodiscard]] Instant now() const { return now_; }
+  [[nodiscard]] const InstanceView& view() const { return view_; }
 
  private:
   InstanceView view_;
@@ -74,6 +82,126 @@ TEST(Miad, a_mean_gap_above_its_pools_is_congestion) {
   Engine engine(spec);
   const MegaHertz before = engine.run(policy, Span::ms(100), Span::s(2));
   EXPECT_LT(engine.run(policy, Span::ms(100), Span::s(3)), before);
+}
+
+/// The clock after 2 s of a decode half's steps of `gap`; it is at 885 MHz before.
+MegaHertz after_gaps(const InstanceSpec& spec, const MiadOptions& options, Span gap,
+                     const std::optional<Slo>& held_to = std::nullopt) {
+  Miad policy(options);
+  Engine engine(spec);
+  if (held_to) policy.held_to(engine.view(), *held_to);
+  EXPECT_EQ(engine.run(policy, Span::ms(10), Span::ms(5010)), MegaHertz{885});
+  return engine.run(policy, gap, Span::s(2));
+}
+
+TEST(Miad, a_decode_half_keeps_to_the_objectives_of_its_gaps) {
+  constexpr MegaHertz kBefore{885};
+  InstanceSpec spec = a100();
+  spec.slo.tbt = Span::ms(30);
+  EXPECT_LT(after_gaps(spec, {}, Span::ms(40)), kBefore) << "colocated: by the limits alone";
+  MiadOptions asked;
+  asked.objectives = true;
+  EXPECT_GT(after_gaps(spec, asked, Span::ms(40)), kBefore) << "unless asked to";
+  spec.role = Role::Decode;
+  EXPECT_GT(after_gaps(spec, {}, Span::ms(40)), kBefore);
+  EXPECT_LT(after_gaps(spec, {}, Span::ms(29)), kBefore);
+  MiadOptions reserve;
+  reserve.margin = 0.1;
+  EXPECT_GT(after_gaps(spec, reserve, Span::ms(29)), kBefore);
+  MiadOptions strict;
+  strict.mean_gap_ms = {25};
+  EXPECT_GT(after_gaps(spec, strict, Span::ms(29)), kBefore) << "the stricter of limit and objective";
+  Slo loose;
+  loose.tbt = Span::ms(60);
+  EXPECT_LT(after_gaps(spec, {}, Span::ms(40), loose), kBefore) << "what it is held to has changed";
+  EXPECT_GT(after_gaps(spec, {}, Span::ms(70), loose), kBefore);
+  spec.slo = {};
+  EXPECT_LT(after_gaps(spec, {}, Span::ms(40)), kBefore) << "no objective: as anywhere";
+}
+
+TEST(Miad, one_gap_beyond_its_objective_is_congestion_at_a_decode_half) {
+  InstanceSpec spec = a100();
+  spec.slo.itl = Span::ms(60);
+  for (const auto& [role, clock] : {std::pair{Role::Decode, 1410}, {Role::Colocated, 1305}}) {
+    spec.role = role;
+    Miad policy({});
+    Engine engine(spec);
+    engine.run(policy, Span::ms(20), Span::ms(600));
+    engine.step(policy, Span::ms(70));
+    EXPECT_EQ(engine.run(policy, Span::ms(20), Span::ms(500)), MegaHertz{clock});
+  }
+}
+
+/// A prompt each 300 ms, computed at once in a step of `step`, for 3 s; what the clock is then. It begins at 1095 MHz.
+MegaHertz after_prompts(const InstanceSpec& spec, Span step) {
+  Miad policy({});
+  Engine engine(spec);
+  engine.step(policy, Span::ms(20));
+  engine.idles(policy);
+  while (engine.idle(policy, Span::s(1)) > MegaHertz{1095}) {
+  }
+  for (int i = 0; i < 10; ++i) {
+    engine.step(policy, step, {0, 0, 1, 1000, 500'000}, engine.now());
+    engine.idles(policy);
+    for (const Instant next = engine.now() + Span::ms(300) - step; engine.now() < next;) {
+      engine.idle(policy, Span::ms(10));  // drivers ask when a period ends
+    }
+  }
+  return engine.step(policy, step, {0, 0, 1, 1000, 500'000}, engine.now());
+}
+
+TEST(Miad, a_prefill_halfs_steps_leave_time_for_prompts_that_come_meanwhile) {
+  InstanceSpec spec = a100();
+  spec.slo.ttft = Span::ms(400);
+  EXPECT_LT(after_prompts(spec, Span::ms(110)), MegaHertz{1095}) << "colocated: in time";
+  spec.role = Role::Prefill;
+  EXPECT_GT(after_prompts(spec, Span::ms(110)), MegaHertz{1095}) << "more than a quarter of 400 ms";
+  EXPECT_LT(after_prompts(spec, Span::ms(90)), MegaHertz{1095});
+  spec.slo = {};
+  EXPECT_LT(after_prompts(spec, Span::ms(110)), MegaHertz{1095}) << "less than a quarter of 600 ms";
+  EXPECT_GT(after_prompts(spec, Span::ms(160)), MegaHertz{1095});
+}
+
+TEST(Miad, a_prompt_that_comes_to_an_idle_instance_is_heard_of_whatever_its_number) {
+  InstanceSpec spec = a100();
+  spec.role = Role::Prefill;
+  for (const bool as_it_ended : {false, true}) {
+    Miad policy({});
+    InstanceView view;
+    view.spec = &spec;
+    view.telemetry = Telemetry::Fresh;
+    view.step.start = Instant() + Span::ms(100);
+    (void)policy.choose(view, view.step.start);  // idle
+    view.step.sequence += as_it_ended ? 0 : 1;
+    view.step.start = view.step.oldest_scheduled_arrival = Instant() + Span::ms(200);
+    view.step.shape = {0, 0, 1, 1000, 500'000};
+    const MegaHertz before = policy.choose(view, view.step.start).clock;
+    ++view.step.sequence;
+    view.step.start = Instant() + Span::ms(900);
+    view.step.shape = {};
+    (void)policy.choose(view, view.step.start);
+    const ClockDecision after = policy.choose(view, Instant() + Span::ms(1100));
+    EXPECT_STREQ(after.reason, "congested: clock raised") << "700 ms for a limit of 600";
+    EXPECT_EQ(after.clock, before) << "the highest";
+  }
+}
+
+TEST(Miad, a_first_token_that_the_hand_over_makes_late_is_congestion_at_both_halves) {
+  InstanceSpec spec = a100();
+  spec.slo.ttft = Span::ms(500);
+  const auto clock_after = [&](Role role, Span age, Span wait) {
+    spec.role = role;
+    Miad policy({});
+    Engine engine(spec);
+    engine.run(policy, Span::ms(20), Span::ms(600));
+    policy.handed_over(age, wait);
+    return engine.run(policy, Span::ms(20), Span::ms(500));
+  };
+  for (const Role role : {Role::Prefill, Role::Decode}) {
+    EXPECT_EQ(clock_after(role, Span::ms(300), Span::ms(150)), MegaHertz{1305});
+    EXPECT_EQ(clock_after(role, Span::ms(300), Span::ms(250)), MegaHertz{1410});
+    EXPECT_EQ(clock_after(role, Span::ms(510), Span::ms(150)), MegaHertz{1305}) << "it was late before";
+  }
 }
 
 TEST(Miad, falls_by_a_step_a_second_and_doubles_when_requests_suffer) {

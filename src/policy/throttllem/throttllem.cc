@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "policy/frequency/clock_choice.h"
 
 namespace wattle::policy {
 
@@ -13,10 +14,6 @@ namespace {
 
 /// Enough for the largest batches in use; more only costs an allocation.
 constexpr std::size_t kReservedRequests = 1024;
-
-Span reserve(std::optional<Span> objective, double margin) {
-  return objective ? Span::from_seconds(objective->seconds() * (1.0 - margin)) : Span::max();
-}
 
 std::int64_t prompts_to_compute(const Scoreboard& board, std::int32_t& requests) {
   std::int64_t tokens = 0;
