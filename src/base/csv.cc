@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <limits>
 
 #include "base/trimmed.h"
 
@@ -155,7 +156,9 @@ Result<double> CsvReader::number(std::size_t i, double low, double high) const {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value) || value < low || value > high)
       [[unlikely]] {
-    return bad_field(i, fmt::format("it must be a number from {} to {}", low, high));
+    const bool any = low == std::numeric_limits<double>::lowest() && high == std::numeric_limits<double>::max();
+    return bad_field(i,
+                     any ? "it must be a finite number" : fmt::format("it must be a number from {} to {}", low, high));
   }
   return value;
 }

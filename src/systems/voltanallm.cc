@@ -112,8 +112,10 @@ Result<void> suits(const EcoFreqOptions& o, const Making& making) {
   if (std::ranges::adjacent_find(o.clocks, falls) != o.clocks.end()) {
     std::vector<std::int32_t> there;
     for (const ClockSetting& clock : o.clocks) there.push_back(clock.on(spec).value());
-    return making.refuse("clocks_mhz",
-                         fmt::format("must ascend; on {} they are {} MHz", spec.gpu.name, fmt::join(there, ", ")));
+    return making.refuse(
+        "clocks_mhz", fmt::format("must ascend; on {} they are {} MHz: state clocks of that GPU, or shares of its own "
+                                  "range as in [\"sweet\", \"sweet+50%\", \"max\"]",
+                                  spec.gpu.name, fmt::join(there, ", ")));
   }
   if (spec.role != Role::Decode && !spec.slo.ttft) {
     return making.refuse("policy", "eco-freq bounds prefill steps by the objective slo.ttft_ms; state it");
