@@ -72,7 +72,15 @@ TEST(SiteFleetPairs, AreChosenWhereTheyTakeLessAndKeepObjectives) {
   EXPECT_EQ(with->summary.requests.finished, with->summary.requests.arrived);
   EXPECT_LT(with->summary.energy.total.value(), without->summary.energy.total.value() * 0.9);
   EXPECT_GT(with->summary.slo.all, 0.98);
-  // Over both kinds: prompts on an H100, answers on an A100.
+}
+
+TEST(SiteFleetPairs, AtClocksOfLeastEnergyPromptsAreComputedOnAnH100AndAnswersOnAnA100) {
+  if (config::data_dir().empty()) GTEST_SKIP() << "WATTLE_DATA is not set";
+  const auto loaded = two_kinds({{"workload.rate_per_s", "10"}, {"slo.tbt_ms", "30"}});
+  ASSERT_TRUE(loaded) << loaded.error().message();
+  const auto with = run(*loaded, "freesh-pairs",
+                        {{"scaling.sweet", "true"}, {"frequency.policy", "static"}, {"frequency.clock_mhz", "sweet"}});
+  ASSERT_TRUE(with) << with.error().message();
   const auto pairs = config::pairs_of(loaded->scenario);
   const auto& pools = loaded->scenario.pools;
   const auto over_both = [&](std::size_t shape) {
@@ -81,6 +89,19 @@ TEST(SiteFleetPairs, AreChosenWhereTheyTakeLessAndKeepObjectives) {
     return pools[pair.prefill].gpu == "h100" && pools[pair.decode].gpu == "a100-80g";
   };
   EXPECT_TRUE(std::ranges::any_of(with->pairs.shapes, over_both));
+}
+
+TEST(SiteFleetPairs, FewerInstancesAtClocksOfTheirOwnChoiceTakeLessThanMoreAtTheirBest) {
+  if (config::data_dir().empty()) GTEST_SKIP() << "WATTLE_DATA is not set";
+  const auto loaded = two_kinds({{"workload.rate_per_s", "24"}});
+  ASSERT_TRUE(loaded) << loaded.error().message();
+  const auto best_clocks = run(*loaded, "freesh-cleanest");
+  const auto ours = run(*loaded, "freesh-ours");
+  ASSERT_TRUE(best_clocks && ours);
+  EXPECT_LT(ours->summary.energy.total.value(), best_clocks->summary.energy.total.value() * 0.8);
+  EXPECT_LT(ours->summary.mean_gpus, best_clocks->summary.mean_gpus);
+  EXPECT_GT(ours->summary.slo.all, 0.985);
+  EXPECT_EQ(ours->summary.requests.finished, ours->summary.requests.arrived);
 }
 
 TEST(SiteFleetPairs, NoneIsStartedThatIsNotListed) {
@@ -102,7 +123,7 @@ TEST(SiteFleetPairs, MiadsClocksKeepTheObjectivesOfBothHalves) {
   if (config::data_dir().empty()) GTEST_SKIP() << "WATTLE_DATA is not set";
   const auto loaded = two_kinds();
   ASSERT_TRUE(loaded);
-  const auto fastest = run(*loaded, "freesh-pairs", {{"frequency.clock_mhz", "max"}});
+  const auto fastest = run(*loaded, "freesh-pairs", {{"frequency.policy", "static"}, {"frequency.clock_mhz", "max"}});
   const auto ours = run(*loaded, "freesh-pairs", {{"frequency.policy", "miad"}});
   ASSERT_TRUE(fastest && ours);
   EXPECT_GT(ours->pairs.in_pairs, ours->summary.requests.finished / 2);
