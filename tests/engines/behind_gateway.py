@@ -194,8 +194,8 @@ def profile(wattle: str, url: str, folder: pathlib.Path, *more: str) -> subproce
                            str(folder / "profile.csv"), *more], capture_output=True, text=True, timeout=300)
 
 
-def profiling_runs_to_its_end(wattle: str, url: str, folder: pathlib.Path, context: int, *more: str) -> None:
-    done = profile(wattle, url, folder, "--concurrency", "1,3", "--prompt", "32", "--output-tokens", "64", "--prefill",
+def profiling_runs_to_its_end(wattle: str, url: str, folder: pathlib.Path, context: int, *more: str, tokens: int = 64) -> None:
+    done = profile(wattle, url, folder, "--concurrency", "1,3", "--prompt", "32", "--output-tokens", str(tokens), "--prefill",
                    f"64,512,{2 * context}", *more)
     print(done.stdout, done.stderr)
     assert done.returncode == 0, done.returncode
