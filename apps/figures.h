@@ -25,14 +25,4 @@ inline double saved(const journal::RunSummary& run, const journal::RunSummary& b
   return base > 0.0 ? 1.0 - run.energy.total.value() / base : std::nan("");
 }
 
-/// Did it leave so much of the baseline's work undone that less energy is no saving? More than a hundredth of the
-/// requests it finished, or of the tokens.
-inline bool did_less(const journal::RunSummary& run, const journal::RunSummary& baseline) {
-  constexpr double kEnough = 0.99;
-  const auto less = [](std::int64_t ours, std::int64_t base) {
-    return static_cast<double>(ours) < kEnough * static_cast<double>(base);
-  };
-  return less(run.requests.finished, baseline.requests.finished) || less(run.tokens.output, baseline.tokens.output);
-}
-
 }  // namespace wattle::apps

@@ -124,9 +124,12 @@ void print_table(const ForecastTask& task, const std::vector<Row>& rows) {
   fmt::print("  {:<22} {:>8} {:>8} {:>8} {:>10} {:>10} {:>9} {:>10} {:>8} {:>8}\n", "forecaster", "MAE", "against",
              "MAPE", "pinball 50", "pinball 90", "cover 90", "R2", "fit s", "ms each");
   for (const Row& row : rows) {
-    fmt::print("  {:<22} {:>8.3f} {:>+7.1f}% {:>7.1f}% {:>10.3f} {:>10.3f} {:>8.1f}% {:>10.4f} {:>8.2f} {:>8.3f}\n",
-               row.name, row.score.mae, 100.0 * (row.score.mae / naive - 1.0), 100.0 * row.score.mape,
-               row.score.pinball_50, row.score.pinball_90, 100.0 * row.score.coverage_90, row.score.r2, row.fit_s,
+    // Where seasonal-naive is all but exact there is nothing to be better than.
+    const bool comparable = naive > 1e-9 * std::abs(row.score.mae);
+    const std::string against = comparable ? fmt::format("{:+.1f}%", 100.0 * (row.score.mae / naive - 1.0)) : "-";
+    fmt::print("  {:<22} {:>8.3f} {:>8} {:>7.1f}% {:>10.3f} {:>10.3f} {:>8.1f}% {:>10.4f} {:>8.2f} {:>8.3f}\n",
+               row.name, row.score.mae, against, 100.0 * row.score.mape, row.score.pinball_50, row.score.pinball_90,
+               100.0 * row.score.coverage_90, row.score.r2, row.fit_s,
                1e3 * row.backtest_s / static_cast<double>(row.forecasts));
   }
   const auto best = std::ranges::min_element(rows, {}, [](const Row& r) { return r.score.mae; });

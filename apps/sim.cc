@@ -53,12 +53,12 @@ experiment::SimulateOptions options_for(const SimFlags& flags, const std::string
 
 /// "-" where less was done, as less energy is no saving then.
 std::string saved_text(const journal::RunSummary& run, const journal::RunSummary& baseline, int decimals = 1) {
-  return did_less(run, baseline) ? "-" : percent(saved(run, baseline), decimals);
+  return run.did_less_than(baseline) ? "-" : percent(saved(run, baseline), decimals);
 }
 
 /// Says of those that have no saving why.
 void print_undone(const journal::RunSummary& run, const journal::RunSummary& baseline) {
-  if (!did_less(run, baseline)) return;
+  if (!run.did_less_than(baseline)) return;
   fmt::print(
       "{}: no saving is stated, as it did less: {} requests finished with {} tokens, where {} finished {} with {}\n",
       run.recipe, run.requests.finished, run.tokens.output, baseline.recipe, baseline.requests.finished,
@@ -106,6 +106,10 @@ void print_table(const std::vector<journal::RunSummary>& runs) {
     if (run.extrapolations > 0) {
       fmt::print("{}: {} predictions were asked for outside what predictor_file was measured on\n", run.recipe,
                  run.extrapolations);
+    }
+    if (const double share = run.energy.unknown_carbon.value() / run.energy.total.value(); share > 0.0) {
+      fmt::print("{}: of {} of the energy nobody knows the carbon intensity; it is booked at the last known one\n",
+                 run.recipe, percent(share));
     }
     for (const std::string& sentence : run.extrapolated) fmt::print("{}: extrapolated: {}\n", run.recipe, sentence);
     if (run.tokens.cached_prompt > 0) {
@@ -242,8 +246,8 @@ Result<nlohmann::ordered_json> by_source(const SimFlags& flags, const config::Lo
   for (std::size_t r = 1; r < flags.recipes.size(); ++r) {
     if (!*found[r]) return std::unexpected(found[r]->error());
     if (!flags.json) {
-      fmt::print("{:<22} {:<22} {:>10} {:>7} {:>7} {:>7} {:>9} {:>9}\n", "recipe (simulated)", "known by", "energy kJ",
-                 "saved", "TTFT", "ITL", "TTFT p99", "ITL p99");
+      fmt::print("{:<22} {:<22} {:>10} {:>7} {:>7} {:>7} {:>7} {:>9} {:>9}\n", "recipe (simulated)", "known by",
+                 "energy kJ", "saved", "TTFT", "ITL", "all", "TTFT p99", "ITL p99");
     }
     for (const auto& one : **found[r]) {
       const auto& run = one.summary;
@@ -251,9 +255,10 @@ Result<nlohmann::ordered_json> by_source(const SimFlags& flags, const config::Lo
       runs.back()["telemetry"] = one.source;
       runs.back()["saved"] = saved(run, *baseline);
       if (flags.json) continue;
-      fmt::print("{:<22} {:<22} {:>10.1f} {:>7} {:>7} {:>7} {:>9} {:>9}\n", run.recipe, one.source,
+      fmt::print("{:<22} {:<22} {:>10.1f} {:>7} {:>7} {:>7} {:>7} {:>9} {:>9}\n", run.recipe, one.source,
                  run.energy.total.value() / 1e3, saved_text(run, *baseline, 2), percent(run.slo.ttft, 2),
-                 percent(run.slo.itl, 2), millis(run.ttft, run.ttft.p99_ms), millis(run.itl, run.itl.p99_ms, 1));
+                 percent(run.slo.itl, 2), percent(run.slo.all, 2), millis(run.ttft, run.ttft.p99_ms),
+                 millis(run.itl, run.itl.p99_ms, 1));
       print_undone(run, *baseline);
     }
   }

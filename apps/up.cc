@@ -300,7 +300,6 @@ Result<int> up(const UpFlags& flags) {
   const testbed::FleetPlan processes{.scenario = plan->scenario,
                                      .config = flags.config,
                                      .recipe = flags.recipe,
-                                     .recipe_overrides = plan->overrides.recipe,
                                      .set = plan->set,
                                      .contract = flags.contract,
                                      .journal = flags.out,

@@ -143,7 +143,7 @@ void PlanExecutor::node_is(NodeId node, bool up, Instant now) {
   const bool changed = slots_.is_up(node) != up;
   slots_.set_up(node, up);
   carry_out(now);
-  if (changed) next_tick_ = std::min(next_tick_, std::max(now, last_tick_));
+  if (changed && next_tick_ != Instant::never()) next_tick_ = std::min(next_tick_, std::max(now, last_tick_));
 }
 
 // --- the plan ---

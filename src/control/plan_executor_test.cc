@@ -117,6 +117,23 @@ struct House {
   InstanceId first{0};
 };
 
+TEST(PlanExecutor, WhereNobodyPlansANodeThatGoesIsNothingToPlanFor) {
+  PlanExecutorOptions options;
+  options.shapes = {{2, 1.0, Span::s(30)}};
+  options.nodes = {{NodeId(0), "", "", 4, {}}};
+  Driver driver;
+  Journal journal;
+  for (const Mode mode : {Mode::Off, Mode::Enforce}) {
+    PlanExecutor scaler(nullptr, mode, options, driver, journal);
+    ASSERT_TRUE(scaler.adopt(InstanceId(0), 0, Instant()));
+    scaler.node_is(NodeId(0), false, at(1));
+    EXPECT_EQ(scaler.next_tick(), Instant::never());
+    scaler.tick(at(1));
+    scaler.node_is(NodeId(0), true, at(2));
+    EXPECT_EQ(scaler.next_tick(), Instant::never());
+  }
+}
+
 TEST(PlanExecutor, AStartBesideOneThatServesTakesItsWeights) {
   PlanExecutorOptions options;
   options.shapes = {{2, 1.0, Span::s(30)}};

@@ -122,7 +122,7 @@ Result<InstanceSpec> LiveFleet::describe(Role role, std::int32_t tensor_parallel
 Result<const LoadProfile*> LiveFleet::load_profile_of(std::int32_t tensor_parallel) {
   if (loads_ == nullptr) {
     if (!scenario_) return bad_input("--scenario", recipe_.name + " needs the load profile of a scenario's engines");
-    auto loads = scenario_profile(*scenario_, recipe_.classes, config::data_dir());
+    auto loads = scenario_profile(*scenario_, recipe_.classes, config::data_dir(), profile_request(recipe_));
     if (!loads) return std::unexpected(loads.error());
     loads_ = std::move(*loads);
   }

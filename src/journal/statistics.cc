@@ -73,6 +73,14 @@ std::int64_t tokens_within(const Outcome& o, Span limit) {
 
 }  // namespace
 
+bool RunSummary::did_less_than(const RunSummary& baseline) const {
+  constexpr double kEnough = 0.99;
+  const auto less = [](std::int64_t ours, std::int64_t base) {
+    return static_cast<double>(ours) < kEnough * static_cast<double>(base);
+  };
+  return less(requests.finished, baseline.requests.finished) || less(tokens.output, baseline.tokens.output);
+}
+
 void RunSummary::derive() {
   const double joules = energy.total.value();  // of unknown energy everything is unknown
   tokens_per_joule = joules == 0.0 ? std::nan("") : static_cast<double>(tokens.output) / joules;

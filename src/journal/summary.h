@@ -212,6 +212,9 @@ struct RunSummary : Consumption {
   std::uint64_t journal_digest = 0;
   std::vector<std::string> extrapolated;  ///< where the simulated hardware left its profile's measured range
 
+  /// Did it leave so much of the baseline's work undone that less energy is no saving? More than a hundredth of the
+  /// requests it finished, or of the tokens.
+  [[nodiscard]] bool did_less_than(const RunSummary& baseline) const;
   /// Fills in tokens_per_joule and mean_power from energy, tokens and sim.virtual_s. Call after the driver's figures.
   void derive();
 };

@@ -106,8 +106,11 @@ Plan GivenPlan::plan(const policy::ScalingView& view) {
   const std::lock_guard lock(mutex_);
   fresh_ = false;
   if (!any_) {
+    // What it began with: an engine that a node has taken with it comes back elsewhere, or with the node.
+    if (began_.instances.empty()) began_.instances = as_it_is(view).instances;
     Plan plan = as_it_is(view);
-    plan.reason = "no plan was given yet: as it is";
+    plan.instances = began_.instances;
+    plan.reason = "no plan was given yet: as it began";
     return plan;
   }
   Plan plan = given_;

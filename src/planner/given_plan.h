@@ -18,7 +18,8 @@ namespace wattle::planner {
 /// Errors: bad input, with the key.
 [[nodiscard]] Result<Plan> given_plan_from_json(std::string_view json, std::size_t shapes, std::size_t pools);
 
-/// Wants what it was given last; before that, what there is. Steps are restated until they have begun.
+/// Wants what it was given last; before that, what there was when it was first asked. Steps are restated until they
+/// have begun.
 class GivenPlan final : public policy::ScalingPolicy {
  public:
   Plan plan(const policy::ScalingView& view) override;
@@ -30,6 +31,7 @@ class GivenPlan final : public policy::ScalingPolicy {
  private:
   std::mutex mutex_;
   Plan given_;
+  Plan began_;  ///< instances alone
   bool any_ = false;
   bool fresh_ = false;
 };

@@ -46,6 +46,18 @@ TEST(GivenPlan, APlanOfTheJournalMayBeHandedInAgain) {
   EXPECT_EQ(journal::plan_json(*again).dump(), journal::plan_json(plan).dump());
 }
 
+TEST(GivenPlan, AFleetThatNobodyPlansStaysAsItBegan) {
+  GivenPlan given;
+  std::vector<FleetMember> members(2);
+  members[0] = {InstanceId(0), 1, Phase::Serving, {}};
+  members[1] = {InstanceId(1), 1, Phase::Serving, {}};
+  policy::ScalingView view;
+  view.members = members;
+  EXPECT_EQ(given.plan(view).wanted(2), (std::vector{0, 2}));
+  view.members = std::span(members).first(1);
+  EXPECT_EQ(given.plan(view).wanted(2), (std::vector{0, 2})) << "one has gone with its node";
+}
+
 TEST(GivenPlan, StepsAreRestatedAsLongAsTheirInstancesServe) {
   GivenPlan given;
   std::vector<FleetMember> members(2);

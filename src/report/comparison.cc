@@ -83,6 +83,15 @@ std::string Run::kind() const {
 Versus Comparison::versus(const Run& run) const {
   const auto& a = run.file.summary;
   const auto& b = runs[baseline].file.summary;
+  if (a.did_less_than(b)) {
+    constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+    return Versus{.energy = kNone,
+                  .carbon = kNone,
+                  .cost = kNone,
+                  .tokens_per_joule = relative(a.tokens_per_joule, b.tokens_per_joule),
+                  .attainment = a.slo.all - b.slo.all,
+                  .did_less = true};
+  }
   return Versus{.energy = relative(a.energy.total.value(), b.energy.total.value()),
                 .carbon = relative(a.carbon.value(), b.carbon.value()),
                 .cost = relative(a.cost.value(), b.cost.value()),
@@ -146,7 +155,8 @@ nlohmann::ordered_json to_json(const Comparison& c) {
                     {"seed", run.file.facts.seed},
                     {"ended", run.file.ended},
                     {"versus_baseline",
-                     {{"energy", json_number(v.energy)},
+                     {{"did_less", v.did_less},
+                      {"energy", json_number(v.energy)},
                       {"carbon", json_number(v.carbon)},
                       {"cost", json_number(v.cost)},
                       {"tokens_per_joule", json_number(v.tokens_per_joule)},

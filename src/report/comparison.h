@@ -34,6 +34,7 @@ struct Versus {
   double cost = 0.0;
   double tokens_per_joule = 0.0;
   double attainment = 0.0;  ///< difference of shares, in points / 100
+  bool did_less = false;    ///< RunSummary::did_less_than: energy, carbon and cost are NaN, as no saving is stated
 };
 
 struct Comparison {

@@ -90,6 +90,12 @@ std::string findings(const Comparison& c) {
   }
   for (const Run& run : c.runs) {
     const auto& s = run.file.summary;
+    if (const double share = s.energy.unknown_carbon.value() / s.energy.total.value(); share > 0.0) {
+      out += fmt::format(
+          "<p class=\"warning\">{}: of {} of its energy nobody knows the carbon intensity; it is booked at the last "
+          "known one.</p>",
+          escape(run.label), percent(share));
+    }
     if (std::isnan(s.energy.total.value())) {
       out += fmt::format("<p class=\"warning\">{}: nobody metered its energy, so energy and carbon are unknown.</p>",
                          escape(run.label));
@@ -111,6 +117,16 @@ std::string findings(const Comparison& c) {
                            : fmt::format("{} attainment ({} points)", percent(run.file.summary.slo.all),
                                          (points < 0 ? "\u2212" : "+") + fmt::format("{:.1f}", std::abs(points)));
     const double saved = std::round(-v.energy * 1000.0) / 10.0;
+    if (v.did_less) {
+      const auto& a = run.file.summary;
+      const auto& b = base.file.summary;
+      out += fmt::format(
+          "<li class=\"r{}\"><b>{}</b> did less than {}, so no saving is stated: {} requests finished with {} tokens, "
+          "there {} with {}</li>",
+          c.colour(i), escape(run.label), escape(base.label), a.requests.finished, a.tokens.output, b.requests.finished,
+          b.tokens.output);
+      continue;
+    }
     const std::string energy = !std::isfinite(v.energy) ? "energy not comparable"
                                : saved == 0.0           ? "as much energy"
                                : saved > 0.0            ? fmt::format("{:.1f}\u2009% less energy", saved)

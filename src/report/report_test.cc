@@ -243,7 +243,7 @@ TEST_F(Report, EqualRecipesAreDistinguished) {
 
 TEST_F(Report, JsonCarriesSummariesAndSavings) {
   write_three();
-  const auto c = load({root_.string()}, "static-sweet");
+  auto c = load({root_.string()}, "static-sweet");
   ASSERT_TRUE(c);
   const auto json = to_json(*c);
   EXPECT_EQ(json["baseline"], "static-sweet");
@@ -253,6 +253,13 @@ TEST_F(Report, JsonCarriesSummariesAndSavings) {
   EXPECT_GT(max["versus_baseline"]["energy"].get<double>(), 0.0);
   EXPECT_DOUBLE_EQ(max["versus_baseline"]["energy"].get<double>(),
                    max["energy_j"]["total"].get<double>() / json["runs"][2]["energy_j"]["total"].get<double>() - 1.0);
+  EXPECT_EQ(html(*c).find("no saving is stated"), std::string::npos);
+  auto& summary = c->runs[1].file.summary;
+  summary.requests.finished /= 2;
+  summary.energy.unknown_carbon = Joules(summary.energy.total.value() / 4);
+  EXPECT_TRUE(to_json(*c)["runs"][1]["versus_baseline"]["energy"].is_null());
+  EXPECT_NE(html(*c).find("did less than static-sweet, so no saving is stated"), std::string::npos);
+  EXPECT_NE(html(*c).find("of 25.0\u2009% of its energy nobody knows"), std::string::npos);
 }
 
 TEST_F(Report, BadInputNamesFileLineAndRemedy) {

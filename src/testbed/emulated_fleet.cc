@@ -216,11 +216,10 @@ Result<void> EmulatedFleet::start_control(const FleetPlan& plan) {
                                    std::to_string(scenario.seed)};
   agent.insert(agent.end(), fleet.begin(), fleet.end());
   gateway.insert(gateway.end(), fleet.begin(), fleet.end());
-  for (const auto& override : plan.recipe_overrides) {
-    agent.insert(agent.end(), {"--set", fmt::format("{}={}", override.key, override.text)});
+  for (auto* process : {&agent, &gateway}) {
+    process->insert(process->end(), {"--scenario", plan.config});
+    for (const auto& text : plan.set) process->insert(process->end(), {"--set", text});
   }
-  gateway.insert(gateway.end(), {"--scenario", plan.config});
-  for (const auto& text : plan.set) gateway.insert(gateway.end(), {"--set", text});
   const auto objective = [](std::vector<std::string>& to, const char* flag, const std::optional<Span>& value) {
     if (value) to.insert(to.end(), {flag, number(value->millis())});
   };

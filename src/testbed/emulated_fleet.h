@@ -28,7 +28,6 @@ struct FleetPlan {
   const config::LoadedScenario& scenario;
   std::string config;  ///< the scenario's name or file, for processes that load it themselves
   std::string recipe;
-  std::vector<config::Override> recipe_overrides;
   std::vector<std::string> set;  ///< all overrides, as they were given
   std::string contract;          ///< between prefill and decode engines: nixl or sglang
   std::string journal;           ///< run directory the gateway writes; empty: none
