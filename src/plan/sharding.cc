@@ -363,7 +363,13 @@ std::vector<NodeShare> share_nodes(const ShardingProblem& problem, int gpus_per_
     shares.push_back({static_cast<int>(nodes), load, last ? 0.0 : rest, last ? rest : 0.0});
     if (!last) sent_on[c + one.next] += rest * one.load_in_next;
   }
-  return shares;
+  if (rounding == NodeRounding::Down) return shares;
+  const auto shed = [](const std::vector<NodeShare>& of) {
+    return std::accumulate(of.begin(), of.end(), 0.0,
+                           [](double all, const NodeShare& s) { return all + s.shed_per_s; });
+  };
+  auto together = shed(shares) > 0.0 ? share_nodes(problem, gpus_per_node, NodeRounding::Down) : shares;
+  return shed(together) < shed(shares) ? together : shares;
 }
 
 Result<ShardingPlan> plan_by_levels(const ShardingProblem& problem, const LevelOptions& levels,

@@ -84,7 +84,7 @@ struct NodeShare {
 enum class NodeRounding : std::uint8_t {
   Down,  ///< floor(load / what a node carries), what is left over goes to the next larger pool; the largest, and one
          ///< that does not forward, rounds up
-  Up,    ///< every pool carries all of its own load
+  Up,    ///< every pool carries all of its own load; Down where there are too few nodes for that and it sheds less
 };
 
 /// The TP degree of instances at which a node is counted: the largest that fits on it; 0: none does.

@@ -63,6 +63,19 @@ TEST(Sharding, AClassThatDoesNotForwardCarriesItsOwn) {
   EXPECT_NEAR(whole->forwarded_per_s[1], 0.0, 1e-9);
 }
 
+TEST(Sharding, PoolsOfTheirOwnSharedWhereThereAreFewerNodesThanPools) {
+  const auto shed = [](int nodes, NodeRounding rounding) {
+    double all = 0.0;
+    for (const auto& share : share_nodes(testing::formula_cluster(8 * nodes, 0.5, 9), 8, rounding)) {
+      all += share.shed_per_s;
+    }
+    return all;
+  };
+  EXPECT_EQ(shed(9, NodeRounding::Up), 0.0) << "one for each";
+  EXPECT_EQ(shed(4, NodeRounding::Down), 0.0);
+  EXPECT_EQ(shed(4, NodeRounding::Up), 0.0) << "so few requests need not be refused";
+}
+
 TEST(Sharding, FindsThePrintedMinimaAtOneLoad) {
   for (const TableRow& row : kOneLoad) {
     ShardingProblem problem;
