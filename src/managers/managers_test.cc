@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "managers/hierarchy.h"
@@ -14,6 +15,12 @@ HierarchyOptions three_classes(const plan::LoadTable& table) {
   options.cluster.nodes = 40;
   options.past = {{2.5 * node_carries(table, 0)}, {1.75 * node_carries(table, 1)}, {0.5 * node_carries(table, 2)}};
   return options;
+}
+
+int gpus_of(const Plan& plan) {
+  int gpus = 0;
+  for (const PlanTarget& target : plan.instances) gpus += shapes()[target.shape].gpus * target.count;
+  return gpus;
 }
 
 TEST(Hierarchy, StatesWhatEachLevelGotAndPassesAndWhereRequestsGo) {
@@ -45,6 +52,48 @@ TEST(Hierarchy, StatesWhatEachLevelGotAndPassesAndWhereRequestsGo) {
   plan = hierarchy.plan(view);
   ASSERT_EQ(plan.weights.size(), 3U);
   for (const auto& weight : plan.weights) EXPECT_EQ(weight.pool, PoolId(2));
+}
+
+TEST(Hierarchy, BeginsWithTheLayoutThatItsNodesWereCountedFor) {
+  auto of_one = formula_table();
+  of_one.classes.resize(1);
+  const auto table = std::make_shared<const plan::LoadTable>(std::move(of_one));
+  HierarchyOptions options;
+  options.cluster.nodes = 3;
+  options.cluster.rule = NodeRule::Whole;
+  options.pool.top_clock = false;
+  // The three nodes carry that in small instances, not in three of eight GPUs.
+  options.past = {{3.2 * node_carries(*table, 0)}};
+  policy::ScalingView view;
+  const std::vector<double> rates = {0.0};
+  view.rate_per_s = rates;
+  const auto begun = [&](const HierarchyOptions& with) { return Hierarchy(table, shapes(), with).plan(view); };
+  const auto carried = [&](const Plan& plan) {
+    double sum = 0.0;
+    for (const PlanTarget& target : plan.instances) {
+      sum += target.count * plan::most_load(table->classes[0], shapes()[target.shape].gpus, MegaHertz(1980));
+    }
+    return sum;
+  };
+  const Plan plan = begun(options);
+  ASSERT_EQ(plan.levels[0].gpus, 24);
+  EXPECT_LE(gpus_of(plan), 24);
+  EXPECT_GE(carried(plan), options.past[0][0]);
+  EXPECT_STREQ(plan.levels[1].reason, "split for the load that it is given for");
+  const auto smaller = [](const PlanTarget& a, const PlanTarget& b) {
+    return shapes()[a.shape].gpus < shapes()[b.shape].gpus;
+  };
+  EXPECT_TRUE(std::is_sorted(plan.instances.rbegin(), plan.instances.rend(), smaller)) << "or nodes may not hold all";
+
+  HierarchyOptions one = options;
+  one.pool.reshards = false;
+  EXPECT_EQ(begun(one).wanted(3), (std::vector<std::int32_t>{3, 0, 0})) << "instances stay as they were started";
+  one = options;
+  one.past.clear();
+  EXPECT_EQ(begun(one).wanted(3), (std::vector<std::int32_t>{1, 0, 0})) << "no load is known";
+  const std::vector<FleetMember> members = {member(0, 0, 0, 0), member(1, 0, 1, 0)};
+  view.members = members;
+  EXPECT_EQ(begun(options).wanted(3), (std::vector<std::int32_t>{2, 0, 0})) << "they serve already";
 }
 
 TEST(Hierarchy, ACalmEpochTakesFewerNodesAndPoolsMerge) {
@@ -187,12 +236,6 @@ double taken_in(const Plan& plan, int request_class) {
   double sum = 0.0;
   for (const auto& weight : plan.weights) sum += weight.request_class == ClassId(request_class) ? weight.weight : 0.0;
   return sum;
-}
-
-int gpus_of(const Plan& plan) {
-  int gpus = 0;
-  for (const PlanTarget& target : plan.instances) gpus += shapes()[target.shape].gpus * target.count;
-  return gpus;
 }
 
 TEST(Hierarchy, WhatTheClusterDoesNotCarryIsShedByClass) {

@@ -93,6 +93,21 @@ void PoolLevel::take_over(const policy::ScalingView& view) {
   }
 }
 
+/// Where the cluster manager counted nodes on the best layout (NodeRule::Whole), not on the largest instances, they may
+/// carry their load in no other. A pool in which nothing stands has nothing to re-shard and no load observed, so it
+/// begins with that layout, for the load that its nodes were counted for.
+void PoolLevel::begin(const policy::ScalingView& view, const ClusterOrder& order) {
+  const auto problem = map_.problem(order.load_per_s, 0, Watts());
+  for (const std::size_t p : mine_) {
+    const auto there = [&](const FleetMember& m) { return m.pool == pool_id(p) && m.phase != Phase::Draining; };
+    if (std::ranges::any_of(view.members, there)) continue;
+    auto layout = managers_[p].begins_with(problem.classes[p], order.gpus[p], options_.cluster.gpus_per_node);
+    if (!layout) continue;
+    pools_[p].wanted = std::move(*layout);
+    pools_[p].reason = "split for the load that it is given for";
+  }
+}
+
 void PoolLevel::manage(std::size_t p, const policy::ScalingView& view, const std::vector<double>& load_per_s) {
   PoolState& pool = pools_[p];
   pool.steps.clear();
@@ -208,6 +223,7 @@ Plan PoolLevel::plan(const policy::ScalingView& view, const ClusterMandate& mand
     grown_.reset();
     made_ = view.now;
     follow(order);
+    if (first && options_.cluster.rule == NodeRule::Whole) begin(view, order);
   }
   if (mandate.next && !same(grown_, *mandate.next)) {
     grown_ = mandate.next;
@@ -264,6 +280,10 @@ Plan PoolLevel::plan(const policy::ScalingView& view, const ClusterMandate& mand
                            .reason = pool.reason});
   }
   made.levels.insert(made.levels.begin(), std::move(cluster));
+  if (first) {
+    std::ranges::stable_sort(made.instances, std::ranges::greater{},
+                             [&](const PlanTarget& target) { return shapes_[target.shape].gpus; });
+  }
   made.weights = weights(view, order, taken_in(order, load_now, !first));
   made.reason = order.problem.empty() ? "cluster and pool managers" : "demand above what the cluster carries";
   return made;

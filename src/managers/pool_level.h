@@ -14,7 +14,8 @@ namespace wattle::managers {
 
 class PoolLevel {
  public:
-  /// `shapes`: the fleet's, by TP degree (one of each). Nodes come as instances of the largest.
+  /// `shapes`: the fleet's, by TP degree (one of each). Nodes come as instances of the largest; those that the first
+  /// plan begins with as the pool manager splits them, where NodeRule::Whole counted on that.
   PoolLevel(std::shared_ptr<const plan::LoadTable> table, std::vector<policy::Shape> shapes,
             const HierarchyOptions& options);
 
@@ -23,7 +24,7 @@ class PoolLevel {
 
   /// Instances, steps and levels of its pools, and weights of the classes that belong to them. Requests go to the pool
   /// of their class, the share that the cluster manager says on to larger ones, and past pools in which nothing serves
-  /// yet.
+  /// yet. The first plan has larger instances first, the order in which nodes hold all.
   [[nodiscard]] Plan plan(const policy::ScalingView& view, const ClusterMandate& mandate);
 
   /// By pool, besides the margin.
@@ -47,6 +48,7 @@ class PoolLevel {
   [[nodiscard]] std::vector<double> in_pools(const std::vector<double>& rate_per_s, const ClusterOrder& order) const;
   void follow(const ClusterOrder& order);
   void take_over(const policy::ScalingView& view);
+  void begin(const policy::ScalingView& view, const ClusterOrder& order);
   void resize(std::size_t pool, int gpus);
   void manage(std::size_t pool, const policy::ScalingView& view, const std::vector<double>& load_per_s);
   [[nodiscard]] static std::vector<double> taken_in(const ClusterOrder& order, const std::vector<double>& load_now,

@@ -41,6 +41,20 @@ class Degree {
 
 int gpus_of(const std::vector<int>& tps) { return std::accumulate(tps.begin(), tps.end(), 0); }
 
+/// Larger instances first, each on the first node that has room.
+bool nodes_hold(const Layout& layout, int gpus, int gpus_per_node) {
+  std::vector<int> free(static_cast<std::size_t>(gpus / gpus_per_node), gpus_per_node);
+  free.push_back(gpus % gpus_per_node);
+  for (auto at = layout.rbegin(); at != layout.rend(); ++at) {
+    for (int count = at->second; count > 0; --count) {
+      const auto node = std::ranges::find_if(free, [&](int left) { return left >= at->first; });
+      if (node == free.end()) return false;
+      *node -= at->first;
+    }
+  }
+  return true;
+}
+
 }  // namespace
 
 std::optional<Watts> PoolManager::power(const plan::ShardClass& load, const Layout& layout, int gpus) const {
@@ -87,6 +101,13 @@ Result<Layout> PoolManager::best(const plan::ShardClass& load, int gpus) const {
   Layout layout;
   for (const auto& group : plan->groups) layout[group.tp] += group.instances;
   return layout;
+}
+
+std::optional<Layout> PoolManager::begins_with(const plan::ShardClass& load, int gpus, int gpus_per_node) const {
+  if (!options_.reshards || load.load_per_s <= 0.0 || gpus == 0) return std::nullopt;
+  auto layout = best(load, gpus);
+  if (!layout || layout->empty() || !nodes_hold(*layout, gpus, gpus_per_node)) return std::nullopt;
+  return std::move(*layout);
 }
 
 PoolDecision PoolManager::decide(const plan::ShardClass& load, int gpus, std::span<const FleetMember> members,

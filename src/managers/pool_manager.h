@@ -62,6 +62,10 @@ class PoolManager {
   /// The best layout of so many GPUs: equation 1. Demand above it: what carries most.
   [[nodiscard]] Result<Layout> best(const plan::ShardClass& load, int gpus) const;
 
+  /// What a pool without instances begins with: the best layout, if it is to be re-sharded at all and nodes of
+  /// `gpus_per_node` hold that. None: whatever its GPUs come as.
+  [[nodiscard]] std::optional<Layout> begins_with(const plan::ShardClass& load, int gpus, int gpus_per_node) const;
+
   /// `members`: the pool's, serving and not changing; instances on one node re-shard into others on its GPUs, and those
   /// of it that are free. A change is taken when what it saves within the epoch outweighs what the steps cost, or when
   /// the present layout does not carry the load. Where no other layout is better, instances move together so that a
