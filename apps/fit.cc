@@ -67,6 +67,9 @@ int fit_profile(const FitFlags& flags) {
   const auto& ends = belief.time.tile_ends;
   fmt::print("{} clocks, {} tiles{}{}\n", belief.time.clocks.size(), ends.size() + 1, ends.empty() ? "" : " ending at ",
              fmt::join(ends, ", "));
+  if (belief.time.clocks.size() == 1) {
+    fmt::print("covers {} MHz alone: policies choose no other clock by it\n", belief.time.clocks.front().clock.value());
+  }
   if (fit->clipped > 0) fmt::print("{} rows ran below their locked clock: power-limited\n", fit->clipped);
   if (belief.power.energy.clocks.empty()) {
     fmt::print("no power: it takes an idle row and rows with power of every phase at every clock\n");

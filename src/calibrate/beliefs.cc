@@ -389,6 +389,14 @@ Result<predict::LinearBelief> load_belief(const std::string& file, const std::st
   return predict::parse_belief(*text, path);
 }
 
+Result<MeasuredClocks> clocks_believed(const PredictorOptions& predictor, const std::string& recipe_file) {
+  if (predictor.file.empty()) return MeasuredClocks{};
+  const auto file = load_belief(predictor.file, recipe_file);
+  if (!file) return std::unexpected(file.error());
+  const auto& clocks = file->time.clocks;  // ascending, not empty
+  return MeasuredClocks{clocks.front().clock, clocks.back().clock};
+}
+
 std::int64_t extrapolations(std::span<const std::shared_ptr<const LatencyModel>> beliefs) {
   std::int64_t sum = 0;
   for (const auto& belief : beliefs) {

@@ -103,6 +103,10 @@ struct LatencyBelief {
 /// them.
 [[nodiscard]] Result<predict::LinearBelief> load_belief(const std::string& file, const std::string& recipe_file);
 
+/// Beliefs::clocks with this predictor: of a file the lowest and the highest it was fitted on; the simulated engine is
+/// profiled at every clock that is asked about. Errors: as load_belief.
+[[nodiscard]] Result<MeasuredClocks> clocks_believed(const PredictorOptions& predictor, const std::string& recipe_file);
+
 /// Predictions these beliefs were asked for outside the range they were measured in. Beliefs fitted to the simulated
 /// engine are profiled where they are asked and count none.
 [[nodiscard]] std::int64_t extrapolations(std::span<const std::shared_ptr<const LatencyModel>> beliefs);

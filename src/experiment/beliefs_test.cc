@@ -279,6 +279,28 @@ TEST(Beliefs, WhatWeighsEnergyRefusesABeliefWithoutPower) {
   EXPECT_TRUE(simulated({"frequency.pick=lowest"}));
 }
 
+/// Of two clocks, as `wattle profile --clocks 1005,1410` and `wattle fit` have it: by these lines 210 MHz is fast
+/// enough, and at that clock nothing is in time.
+TEST(Beliefs, ThrottllemKeepsToTheClocksThatWereMeasured) {
+  const std::string file = testing::TempDir() + "two_clocks.csv";
+  std::ofstream(file) << "phase,clock_mhz,from,to,kv_tokens_to,time_us,time_us_per_request,time_ns_per_token,energy_mj,"
+                         "energy_mj_per_request,energy_uj_per_token,idle_w\n"
+                         "prefill,1005,64,4096,0,10697,0,86735,,,,\n"
+                         "decode,1005,1,64,39713,13220,27.9,88.1,,,,\n"
+                         "prefill,1410,64,4096,0,9475,0,67698,,,,\n"
+                         "decode,1410,1,64,39713,11486,21.7,78.9,,,,\n";
+  const auto split =
+      systems::split_overrides(config::parse_overrides({"predictor_file=" + file, "frequency.pick=lowest",
+                                                        "slo.tbt_ms=60", "workload.requests=300"})
+                                   .value())
+          .value();
+  const auto scenario = config::load_scenario("synthetic-poisson", split.scenario, config::project()).value();
+  const auto loaded = systems::load_recipe("throttllem", split.recipe, config::project()).value();
+  const auto kept = experiment::run_simulation(scenario, loaded, {});
+  ASSERT_TRUE(kept) << kept.error().message();
+  EXPECT_GT(kept->slo.all, 0.95);
+}
+
 TEST(Beliefs, StepsOfBothPhasesArePredictedAsWellAsThoseOfOne) {
   for (const char* name : {"throttllem-llama2-13b-tp2", "h100-llama70b-tp8"}) {
     const auto scenario = config::load_scenario(name, {}, config::project()).value();

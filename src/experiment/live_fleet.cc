@@ -81,6 +81,11 @@ Result<InstanceSpec> LiveFleet::describe(Role role, std::int32_t tensor_parallel
     if (!truth) return std::unexpected(truth.error());
     spec.sweet_clock = calibrate::sweet_clock(**truth, engine_, role);
   }
+  if (systems::needs_latency(recipe_, role)) {
+    const auto believed = calibrate::clocks_believed(recipe_.predictor, recipe_.file);
+    if (!believed) return std::unexpected(believed.error());
+    spec.beliefs.clocks = *believed;
+  }
   if (auto ok = systems::check_admission(recipe_, spec); !ok) return std::unexpected(ok.error());
   if (systems::needs_latency(recipe_, role)) {
     auto& latency = latency_[tensor_parallel];

@@ -345,10 +345,8 @@ Result<PreparedRun> prepare(const config::LoadedScenario& loaded, const systems:
     run.loads = *loads;
   }
   // Even where no policy here asks for a belief: a file that is named is one.
-  if (!recipe.recipe.predictor.file.empty()) {
-    const auto file = calibrate::load_belief(recipe.recipe.predictor.file, recipe.recipe.file);
-    if (!file) return std::unexpected(file.error());
-  }
+  const auto believed = calibrate::clocks_believed(recipe.recipe.predictor, recipe.recipe.file);
+  if (!believed) return std::unexpected(believed.error());
   std::vector<std::shared_ptr<const PoolMaker>> makers;
   for (std::size_t p = 0; p < scenario.pools.size(); ++p) {
     const auto& pool = scenario.pools[p];
@@ -366,6 +364,7 @@ Result<PreparedRun> prepare(const config::LoadedScenario& loaded, const systems:
     if (systems::needs_sweet_clock(recipe.recipe)) {
       spec.sweet_clock = calibrate::sweet_clock(*maker->model, engine, pool.role);
     }
+    if (systems::needs_latency(recipe.recipe, pool.role)) spec.beliefs.clocks = *believed;
     // Before anything is fitted: an instance that the policies refuse.
     if (auto ok = systems::check_instance(recipe.recipe, spec); !ok) return std::unexpected(ok.error());
     if (run.loads != nullptr) {

@@ -59,6 +59,15 @@ struct RequestLatency {
   }
 };
 
+/// From the lowest to the highest clock that something was fitted on.
+struct MeasuredClocks {
+  MegaHertz lowest{0};
+  MegaHertz highest = MegaHertz{std::numeric_limits<std::int32_t>::max()};
+
+  [[nodiscard]] constexpr bool covers(MegaHertz clock) const { return clock >= lowest && clock <= highest; }
+  constexpr bool operator==(const MeasuredClocks&) const = default;
+};
+
 /// What is believed of an instance. Absent models are null; a policy that needs one says so when it is made. The models
 /// outlive its holders.
 struct Beliefs {
@@ -66,6 +75,9 @@ struct Beliefs {
   const PowerModel* power = nullptr;
   const RequestLatency* request = nullptr;
   const LoadProfile* load = nullptr;
+  /// Of latency and power. Outside of it they extrapolate, and can make any clock look fast enough; so no policy
+  /// chooses a clock there by what they say. The default: all clocks, as of beliefs fitted wherever they are asked.
+  MeasuredClocks clocks = {};
 };
 
 }  // namespace wattle

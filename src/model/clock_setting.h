@@ -62,7 +62,8 @@ class ClockSetting {
   double value_ = 0.0;
 };
 
-/// A choice among an instance's clocks: those listed or, with none listed, every one it has from `lowest` on.
+/// A choice among an instance's clocks: those listed or, with none listed, every one it has from `lowest` on within
+/// Beliefs::clocks. May be empty.
 [[nodiscard]] inline std::vector<MegaHertz> clocks_to_choose(std::span<const ClockSetting> listed, ClockSetting lowest,
                                                              const InstanceSpec& spec) {
   std::vector<MegaHertz> clocks;
@@ -70,7 +71,7 @@ class ClockSetting {
   if (!listed.empty()) return clocks;
   const MegaHertz floor = lowest.on(spec);
   for (const MegaHertz clock : spec.clocks) {
-    if (clock >= floor) clocks.push_back(clock);
+    if (clock >= floor && spec.beliefs.clocks.covers(clock)) clocks.push_back(clock);
   }
   return clocks;
 }

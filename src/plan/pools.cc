@@ -150,7 +150,11 @@ class Planner {
     }
     if (asked > 1.0 && attempt(1.0, false, PoolsStatus::Relaxed)) {
       explain(plan_.partition, asked, fmt::format("margin relaxed from {:.4g} to 1", asked));
-    } else if (attempt(1.0, true, PoolsStatus::Shed)) {
+    } else if (attempt(1.0, true, PoolsStatus::Shed) && shed_by_type().empty()) {
+      // A search that ended at a limit had missed it: all demand has its place.
+      plan_.status = asked > 1.0 ? PoolsStatus::Relaxed : PoolsStatus::Planned;
+      if (asked > 1.0) explain(plan_.partition, asked, fmt::format("margin relaxed from {:.4g} to 1", asked));
+    } else if (plan_.found()) {
       explain(plan_.partition, asked, fmt::format("of mean demand {} shed", fmt::join(shed_by_type(), ", ")));
     }
     return plan_;
@@ -225,14 +229,13 @@ class Planner {
     if (!found.solution.found()) return found;
     const auto& values = found.solution.values;
     const auto& types = problem_.partitions[partition].types;
-    std::vector<double> usable(types.size(), 0.0), load(types.size(), 0.0);
+    std::vector<double> load(types.size(), 0.0);
     for (const auto& group : model.groups()) {
       WorkerPool pool = group.where;
       pool.workers = static_cast<int>(std::lround(values[static_cast<std::size_t>(group.workers)]));
       if (pool.workers == 0) continue;
-      pool.load_per_s =
-          group.load >= 0 ? values[static_cast<std::size_t>(group.load)] : group.usable_per_s * pool.workers;
-      usable[pool.type] += group.usable_per_s * pool.workers;
+      pool.load_per_s = group.load >= 0 ? model.unit(pool.type) * values[static_cast<std::size_t>(group.load)]
+                                        : types[pool.type].ratings[pool.mode]->max_per_s * pool.workers;
       load[pool.type] += pool.load_per_s;
       found.pools.push_back(pool);
     }
@@ -318,13 +321,20 @@ class Planner {
     plan_.started = count_started();
   }
 
+  /// What each type sheds; empty: there is a place for all. What the solver's tolerance lets go is named only where
+  /// nothing else is, and below the check's own tolerance is nothing.
   [[nodiscard]] std::vector<std::string> shed_by_type() const {
+    constexpr double kTolerance = 1e-5, kNothing = 1e-6;
+    auto texts = shed_above(kTolerance);
+    return texts.empty() ? shed_above(kNothing) : texts;
+  }
+  /// `share`: of a type's mean demand.
+  [[nodiscard]] std::vector<std::string> shed_above(double share) const {
     std::vector<std::string> texts;
     const auto& types = problem_.partitions[plan_.partition].types;
     for (std::size_t r = 0; r < types.size(); ++r) {
       const double shed = plan_.shed_per_s[r], mean = mean_demand(types[r]);
-      constexpr double kNone = 1e-5;  // what the solver's tolerance lets go
-      if (shed > kNone * mean) texts.push_back(fmt::format("{:.4g} of {:.4g}/s of {}", shed, mean, types[r].name));
+      if (shed > share * mean) texts.push_back(fmt::format("{:.4g} of {:.4g}/s of {}", shed, mean, types[r].name));
     }
     return texts;
   }

@@ -110,6 +110,7 @@ class Checker {
 
   void demand() {
     const auto& types = problem_.partitions[plan_.partition].types;
+    bool sheds = false;
     for (std::size_t r = 0; r < types.size(); ++r) {
       double peak = 0.0, mean = 0.0, capacity = 0.0, load = 0.0;
       for (const double d : types[r].demand_per_s) {
@@ -121,6 +122,7 @@ class Checker {
         fault(types[r].name + " sheds more than there is, or less than 0");
       if (plan_.status != PoolsStatus::Shed && shed > 1e-6 * mean)
         fault(types[r].name + " sheds though the plan says not");
+      sheds = sheds || shed > 1e-6 * mean;
       for (const WorkerPool& pool : plan_.pools) {
         if (pool.type != r || !types[r].ratings[pool.mode]) continue;
         const double each = types[r].ratings[pool.mode]->max_per_s;
@@ -142,6 +144,7 @@ class Checker {
         fault(fmt::format("{}: loads and shed sum to {:.6g}/s, demand is {:.6g}/s", types[r].name, load + shed, mean));
       }
     }
+    if (plan_.status == PoolsStatus::Shed && !sheds) fault("it says that it sheds, and no type does");
     const double allowed = plan_.status == PoolsStatus::Planned ? options_.alpha : 1.0;
     if (!same(plan_.alpha, allowed, allowed)) fault("its margin is not what its status says");
   }

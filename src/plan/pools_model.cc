@@ -10,6 +10,10 @@ namespace wattle::plan {
 namespace {
 /// Enough workers of any mode when their GPUs are not counted.
 constexpr double kManyWorkers = 1e4;
+/// Solvers' tolerances are absolute, about 1e-6 of a row and of a whole number: a demand near that would be met by no
+/// worker, or by a ten-millionth of one. Below this many requests a second a type is counted in units of its own
+/// demand.
+constexpr double kLeastRate = 1e-3;
 
 /// A type that no mode may serve: which limit is missed, and by how little at best.
 std::string no_mode_serves(const PoolType& type, const std::vector<WorkerMode>& modes) {
@@ -39,6 +43,10 @@ PoolsModel::PoolsModel(const PoolsProblem& problem, const PoolsOptions& options,
       types_(problem.partitions[partition].types),
       kinds_(problem.kinds) {
   for (const PoolSite& site : problem.sites) limits_.push_back(gpu_limits(problem, site));
+  for (const PoolType& type : types_) {
+    const double demand = published() ? alpha * peak_demand(type) : mean_demand(type);
+    units_.push_back(demand > 0.0 && demand < kLeastRate ? demand : 1.0);
+  }
   add_workers(weights, alpha);
   add_totals();
   add_demand(alpha, shedding);
@@ -82,7 +90,7 @@ void PoolsModel::add_group(const JouleWeights& weights, std::size_t site, std::s
   Group group;
   group.where = {.site = site, .type = type, .mode = mode};
   if (published()) {
-    group.usable_per_s = rating->max_per_s;
+    group.usable = in_units(type, rating->max_per_s);
     group.cost = rating->peak.value() * constant;
     group.workers = program_.variable(0, most, group.cost, Domain::Integer);
     groups_.push_back(group);
@@ -91,7 +99,7 @@ void PoolsModel::add_group(const JouleWeights& weights, std::size_t site, std::s
   const double mean = mean_demand(kind_of_request), peak = peak_demand(kind_of_request);
   if (rating->max_per_s <= 0.0 || peak <= 0.0) return;
   // Routing weights stand for the whole window: a worker's load follows the type's, and its peak needs the margin.
-  group.usable_per_s = rating->max_per_s * mean / (alpha * peak);
+  group.usable = in_units(type, rating->max_per_s * mean / (alpha * peak));
   group.cost = rating->idle.value() * constant;
   group.workers = program_.variable(0, most, group.cost, Domain::Integer);
   double cost = 0.0;
@@ -100,10 +108,15 @@ void PoolsModel::add_group(const JouleWeights& weights, std::size_t site, std::s
     cost += requests *
             (joules_per_request(*rating) * weights.cost_weight(site, t) + weights.credit(site, t, partition_, type));
   }
-  group.load_cost = cost;
-  group.load = program_.variable(0, mean, cost);
-  program_.row(-kNoLimit, 0.0, {{group.load, 1.0}, {group.workers, -group.usable_per_s}});
+  group.load_cost = cost * units_[type];
+  group.load = program_.variable(0, mean / units_[type], group.load_cost);
+  program_.row(-kNoLimit, 0.0, {{group.load, 1.0}, {group.workers, -group.usable}});
   groups_.push_back(group);
+}
+
+double PoolsModel::in_units(std::size_t type, double per_s) const {
+  // Of a worker that carries all of it no more than that counts: so no plan is lost, and no coefficient is huge.
+  return units_[type] == 1.0 ? per_s : std::min(1.0, per_s / units_[type]);
 }
 
 void PoolsModel::add_totals() {
@@ -128,21 +141,21 @@ void PoolsModel::add_demand(double alpha, bool shedding) {
     std::vector<Milp::Term> load, capacity, of_counts;
     for (const Group& group : groups_) {
       if (group.where.type != r) continue;
-      usable[group.where.mode] = group.usable_per_s;
+      usable[group.where.mode] = group.usable;
       if (group.load >= 0) load.push_back({group.load, 1.0});
-      if (group.usable_per_s > 0.0) of_counts.push_back({group.workers, group.usable_per_s});
+      if (group.usable > 0.0) of_counts.push_back({group.workers, group.usable});
     }
     for (std::size_t m = 0; m < problem_.modes.size(); ++m) {
       if (totals_[r][m] >= 0 && usable[m] > 0.0) capacity.push_back({totals_[r][m], usable[m]});
     }
-    demand_.push_back(published() ? alpha * peak_demand(types_[r]) : mean_demand(types_[r]));
+    demand_.push_back((published() ? alpha * peak_demand(types_[r]) : mean_demand(types_[r])) / units_[r]);
     beyond_.push_back(0.0);
     if (shedding) {
       // What all GPUs together do not carry of it is no question for the solver: a demand above all others would hide
       // them behind its tolerance, and have its requests served before theirs, as they are more.
       double most = 0.0;
       for (const Group& group : groups_) {
-        if (group.where.type == r) most += most_workers(group.where.site, group.where.mode) * group.usable_per_s;
+        if (group.where.type == r) most += most_workers(group.where.site, group.where.mode) * group.usable;
       }
       beyond_[r] = std::max(0.0, demand_[r] - most);
       demand_[r] = std::min(demand_[r], most);
@@ -169,7 +182,7 @@ void PoolsModel::add_kept() {
       for (const Group& group : groups_) {
         if (group.where.type != r || !kept.sites[group.where.site]) continue;
         if (group.load >= 0) terms.push_back({group.load, 1.0});
-        if (group.load < 0 && group.usable_per_s > 0.0) terms.push_back({group.workers, group.usable_per_s});
+        if (group.load < 0 && group.usable > 0.0) terms.push_back({group.workers, group.usable});
       }
       if (!shed_.empty()) terms.push_back({shed_[r], 1.0});
       const double least = kept.share * (demand_[r] + beyond_[r]) - beyond_[r];
@@ -251,8 +264,7 @@ void PoolsModel::put(Form form) {
 
 double PoolsModel::even_cost(const Group& group) const {
   constexpr double kLeastShare = 1e-3;  // a worker must not earn by being there
-  return published() ? group.cost
-                     : std::max(group.cost + group.usable_per_s * group.load_cost, kLeastShare * group.cost);
+  return published() ? group.cost : std::max(group.cost + group.usable * group.load_cost, kLeastShare * group.cost);
 }
 
 std::vector<double> PoolsModel::round_up(const std::vector<double>& values) const {
@@ -262,7 +274,7 @@ std::vector<double> PoolsModel::round_up(const std::vector<double>& values) cons
   std::vector<std::vector<GpuLimit>> spare = limits_;
   const auto add = [&](const Group& group, int workers) {
     rounded[static_cast<std::size_t>(group.workers)] += workers;
-    left[group.where.type] -= workers * group.usable_per_s;
+    left[group.where.type] -= workers * group.usable;
     for (GpuLimit& limit : spare[group.where.site]) {
       limit.gpus -= workers * limit.needs(problem_.modes[group.where.mode]);
     }
@@ -277,7 +289,7 @@ std::vector<double> PoolsModel::round_up(const std::vector<double>& values) cons
     const Group* best = nullptr;
     double best_price = kNoLimit;
     for (const Group& group : groups_) {
-      const double useful = std::min(left[group.where.type], group.usable_per_s);
+      const double useful = std::min(left[group.where.type], group.usable);
       if (useful <= kWhole || even_cost(group) / useful >= best_price) continue;
       const auto fits = [&](const GpuLimit& limit) {
         return limit.needs(problem_.modes[group.where.mode]) <= limit.gpus;
@@ -353,7 +365,7 @@ void PoolsModel::price_after_shedding(double shares) {
 }
 
 double PoolsModel::shed(std::size_t type, const std::vector<double>& values) const {
-  return shed_.empty() ? 0.0 : beyond_[type] + values[static_cast<std::size_t>(shed_[type])];
+  return shed_.empty() ? 0.0 : units_[type] * (beyond_[type] + values[static_cast<std::size_t>(shed_[type])]);
 }
 
 std::vector<double> PoolsModel::start_from(const PoolsPlan& plan) const {
@@ -367,7 +379,7 @@ std::vector<double> PoolsModel::start_from(const PoolsPlan& plan) const {
       if (pool.site != group.where.site || pool.type != group.where.type || pool.mode != group.where.mode) continue;
       at(group.workers) = pool.workers;
       at(totals_[pool.type][pool.mode]) += pool.workers;
-      usable[pool.type] += group.usable_per_s * pool.workers;
+      usable[pool.type] += group.usable * pool.workers;
       placed += pool.workers;
     }
   }
@@ -378,7 +390,7 @@ std::vector<double> PoolsModel::start_from(const PoolsPlan& plan) const {
   for (const Group& group : groups_) {
     if (group.load < 0 || at(group.workers) <= 0.0) continue;
     const std::size_t r = group.where.type;
-    at(group.load) = demand_[r] * group.usable_per_s * at(group.workers) / usable[r];
+    at(group.load) = demand_[r] * group.usable * at(group.workers) / usable[r];
   }
   for (const Start& s : starts_) {
     double workers = 0.0;
@@ -418,7 +430,7 @@ void PoolsModel::enforce(std::size_t group, bool on) {
 std::string PoolsModel::describe(std::size_t group, double alpha) const {
   if (group < types_.size()) {
     const bool served =
-        std::ranges::any_of(groups_, [&](const Group& g) { return g.where.type == group && g.usable_per_s > 0.0; });
+        std::ranges::any_of(groups_, [&](const Group& g) { return g.where.type == group && g.usable > 0.0; });
     return served ? fmt::format("demand of {} ({:.4g}/s x {:.4g}{})", types_[group].name, peak_demand(types_[group]),
                                 alpha, types_[group].kept.empty() ? "" : ", some of it kept at sites")
                   : no_mode_serves(types_[group], problem_.modes);

@@ -17,7 +17,7 @@ class PoolsModel {
     WorkerPool where;  ///< workers and load unset
     int workers = -1;  ///< variables; load is -1 in Published
     int load = -1;
-    double usable_per_s = 0.0;  ///< mean load one worker may carry
+    double usable = 0.0;  ///< mean load one worker may carry, in its type's units
     double cost = 0.0, load_cost = 0.0;
   };
 
@@ -45,6 +45,9 @@ class PoolsModel {
   void hold_sites(const std::vector<double>* values, std::span<const std::size_t> free);
   /// From "shed as little as possible" to "at that, as cheaply as possible".
   void price_after_shedding(double shares);
+  /// Requests/s that count as 1 in loads and capacities of a type: 1, or of a very small demand that demand.
+  [[nodiscard]] double unit(std::size_t type) const { return units_[type]; }
+  /// Requests/s.
   [[nodiscard]] double shed(std::size_t type, const std::vector<double>& values) const;
   /// A point built from a plan of the same partition; empty when it does not fit.
   [[nodiscard]] std::vector<double> start_from(const PoolsPlan& plan) const;
@@ -61,6 +64,7 @@ class PoolsModel {
     double gpus;
   };
 
+  [[nodiscard]] double in_units(std::size_t type, double per_s) const;
   [[nodiscard]] double most_workers(std::size_t site, std::size_t mode) const;
   [[nodiscard]] double even_cost(const Group& group) const;
   void free_row(int row) { program_.set_row_bounds(row, -kNoLimit, kNoLimit); }
@@ -84,7 +88,8 @@ class PoolsModel {
   std::vector<int> total_rows_;                               ///< that tie totals to counts
   std::vector<int> demand_rows_, shed_;                       ///< by type
   std::vector<int> capacity_of_totals_, capacity_of_counts_;  ///< rows by type
-  std::vector<double> demand_;                                ///< what the demand rows ask for
+  std::vector<double> units_;                                 ///< by type; see unit()
+  std::vector<double> demand_;                                ///< what the demand rows ask for, in these
   std::vector<double> beyond_;  ///< while shedding: what is shed besides, as no GPUs are left for it
   struct KeptRow {
     int row;

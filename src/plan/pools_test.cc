@@ -437,6 +437,11 @@ TEST(PoolsCheck, FindsPlantedFaults) {
   EXPECT_GT(faults([](PoolsPlan& p) { p.bound = p.objective * 1.1; }), 0U);
   EXPECT_GT(faults([](PoolsPlan& p) { p.alpha = 1.0; }), 0U);
   EXPECT_GT(faults([](PoolsPlan& p) { p.shed_per_s[0] = 3.0; }), 0U);
+  PoolsOptions bare;
+  bare.alpha = 1.0;
+  PoolsPlan nothing_shed = planned(problem, bare);
+  nothing_shed.status = PoolsStatus::Shed;
+  EXPECT_FALSE(check_pools(problem, bare, nothing_shed).empty());
   PoolsProblem smaller = problem;
   for (PoolSite& site : smaller.sites) site.nodes = {{3, 3, 2}};
   EXPECT_FALSE(check_pools(smaller, {}, good).empty());

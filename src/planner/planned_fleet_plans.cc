@@ -1,5 +1,7 @@
 // Where a planned fleet's plans come from, what it begins with, and what the gateway carries out and writes down of
 // them.
+#include <fmt/format.h>
+
 #include <unistd.h>
 
 #include <algorithm>
@@ -64,7 +66,12 @@ Result<void> PlannedFleet::begin_first(const std::vector<First>& engines, Mode m
       };
       const auto slot =
           std::ranges::find_if(slots_, [&](const EngineSlot& s) { return s.pool == fleet && !overlaps(s); });
-      if (slot == slots_.end()) return bad_input("--slot", "there are too few for what the fleet begins with");
+      if (slot == slots_.end()) {
+        const auto wanted = std::ranges::count(engines, shape, &First::shape);
+        return bad_input(
+            "--slot", fmt::format("there are too few for what the fleet begins with: {} of [[fleet]] {}, TP{}", wanted,
+                                  fleet, loaded_.scenario.pools[fleet].tensor_parallel));
+      }
       ids.push_back(start({.shape = fleet,
                            .pool = pool,
                            .node = slot->node,

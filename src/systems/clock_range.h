@@ -8,7 +8,8 @@
 
 namespace wattle::systems {
 
-/// Do they ascend, within what the GPU can lock? Errors name the keys of [frequency.decode].
+/// Do they ascend, within what the GPU can lock, and is there one within Beliefs::clocks? Errors name the keys of
+/// [frequency.decode].
 [[nodiscard]] Result<void> check_clock_range(std::span<const ClockSetting> listed, ClockSetting lowest,
                                              const Making& making);
 

@@ -115,9 +115,31 @@ Result<void> check_choice(const Recipe& recipe, SlotKind slot, const PolicyChoic
   return entry.admits ? entry.admits(options_in(entry, choice), from) : Result<void>();
 }
 
+/// Clocks that the recipe lists for its frequency policy to choose from by latency: were they measured? A clock that no
+/// belief is asked about, as that of idle instances, is no such choice.
+Result<void> check_believed(const Recipe& recipe, const InstanceSpec& spec) {
+  const PolicyChoice& choice = frequency_of(recipe, spec.role);
+  const PolicyEntry& entry = entry_of(SlotKind::Frequency, choice);
+  if (choice.mode == Mode::Off || !entry.needs.latency) return {};
+  const MeasuredClocks& believed = spec.beliefs.clocks;
+  for (const auto& option : entry.options) {
+    if (option.type != config::OptionType::Clocks) continue;
+    const config::Value listed = option.get(options_in(entry, choice));
+    for (const ClockSetting& setting : config::Codec<std::vector<ClockSetting>>::read(listed, 1.0)) {
+      const MegaHertz clock = setting.on(spec);
+      if (believed.covers(clock) || clock == MegaHertz{0}) continue;  // 0: a sweet spot that is not known
+      return making(recipe, section_of(spec.role))
+          .refuse(option.key, fmt::format("{} MHz is outside the {} to {} MHz at which {} was measured", clock.value(),
+                                          believed.lowest.value(), believed.highest.value(), recipe.predictor.file));
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<void> check_admission(const Recipe& recipe, const InstanceSpec& spec) {
+  if (auto ok = check_believed(recipe, spec); !ok) return ok;
   if (recipe.admission.mode == Mode::Off) return {};
   return check_choice(recipe, SlotKind::Admission, recipe.admission, "admission", spec);
 }

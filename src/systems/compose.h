@@ -27,9 +27,11 @@ namespace wattle::systems {
                                                                             std::uint64_t seed);
 
 /// May such an instance be part of the fleet? Errors: an objective that a policy needs and the spec lacks; a role it
-/// does not know; a clock that the GPU cannot lock, clocks that do not ascend, a sweet spot that nobody knows.
+/// does not know; a clock that the GPU cannot lock, clocks that do not ascend, a sweet spot that nobody knows,
+/// clocks to choose from by latency outside of Beliefs::clocks.
 [[nodiscard]] Result<void> check_instance(const Recipe& recipe, const InstanceSpec& spec);
-/// The part of it that matters where requests are admitted and clocks are decided elsewhere.
+/// The part of it that matters where requests are admitted and clocks are decided elsewhere: admission and routing ask
+/// about the clocks that are chosen from.
 [[nodiscard]] Result<void> check_admission(const Recipe& recipe, const InstanceSpec& spec);
 
 /// Do the recipe's clocks suit the scenario's GPUs, step by step? Errors: with the key's place.

@@ -119,6 +119,37 @@ TEST(Compose, RefusesWhatCannotWork) {
             std::string::npos);
 }
 
+TEST(Compose, NoClockIsChosenThatWasNotMeasured) {
+  Slo slo = both();
+  slo.tbt = Span::ms(60);
+  InstanceSpec instance = spec(Role::Colocated, slo);
+  const auto forecast = recipe(kForecast, {"predictor_file=belief.csv"});
+  EXPECT_EQ(clocks_to_predict(forecast, instance), instance.clocks) << "simulated engines are measured at any";
+  instance.beliefs.clocks = {MegaHertz{1005}, MegaHertz{1395}};
+  const auto chosen = clocks_to_predict(forecast, instance);
+  ASSERT_FALSE(chosen.empty());
+  EXPECT_EQ(chosen.front(), MegaHertz{1005});
+  EXPECT_EQ(chosen.back(), MegaHertz{1395});
+  EXPECT_EQ(clock_error(forecast, instance), "");
+  const auto refused = [&](const Recipe& with, const char* key, const char* why) {
+    const std::string error = clock_error(with, instance);
+    EXPECT_NE(error.find(key), std::string::npos) << error;
+    EXPECT_NE(error.find(why), std::string::npos) << error;
+    EXPECT_NE(error.find("belief.csv"), std::string::npos) << error;
+  };
+  const char* const kEitherClock = "frequency.clocks_mhz=1005,1410";
+  for (const char* text : {kForecast, kEco}) {
+    refused(recipe(text, {"predictor_file=belief.csv", kEitherClock}), "frequency.clocks_mhz",
+            "1410 MHz is outside the 1005 to 1395 MHz");
+    EXPECT_EQ(clock_error(recipe(text, {"predictor_file=belief.csv", "frequency.clocks_mhz=1005,1200"}), instance), "");
+  }
+  EXPECT_FALSE(check_admission(recipe(kEco, {"predictor_file=belief.csv"}), instance)) << "a router asks, too";
+  EXPECT_EQ(clock_error(recipe("[frequency]\npolicy = \"static\"\nclock_mhz = 1410\n"), instance), "")
+      << "chosen without a belief";
+  instance.beliefs.clocks = {MegaHertz{1001}, MegaHertz{1004}};
+  refused(forecast, "lowest_clock_mhz", "1001 to 1004 MHz");
+}
+
 TEST(Compose, MorePoolsThanClassesAreRefusedBeforeAnyClockIsChosen) {
   const auto loads = std::make_shared<plan::LoadTable>();
   loads->classes.resize(2);
