@@ -1,7 +1,6 @@
 // Where a planned fleet's plans come from, what it begins with, and what the gateway carries out and writes down of
 // them.
 #include <fmt/format.h>
-
 #include <unistd.h>
 
 #include <algorithm>
