@@ -107,9 +107,9 @@ Plan GivenPlan::plan(const policy::ScalingView& view) {
   fresh_ = false;
   if (!any_) {
     // What it began with: an engine that a node has taken with it comes back elsewhere, or with the node.
-    if (began_.instances.empty()) began_.instances = as_it_is(view).instances;
     Plan plan = as_it_is(view);
-    plan.instances = began_.instances;
+    if (began_.empty()) began_ = plan.instances;
+    plan.instances = began_;
     plan.reason = "no plan was given yet: as it began";
     return plan;
   }

@@ -3,6 +3,7 @@
 #include <functional>
 #include <mutex>
 #include <string_view>
+#include <vector>
 
 #include "base/error.h"
 #include "policy/scaling/scaling.h"
@@ -31,7 +32,7 @@ class GivenPlan final : public policy::ScalingPolicy {
  private:
   std::mutex mutex_;
   Plan given_;
-  Plan began_;  ///< instances alone
+  std::vector<PlanTarget> began_;
   bool any_ = false;
   bool fresh_ = false;
 };

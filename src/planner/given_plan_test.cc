@@ -46,11 +46,14 @@ TEST(GivenPlan, APlanOfTheJournalMayBeHandedInAgain) {
   EXPECT_EQ(journal::plan_json(*again).dump(), journal::plan_json(plan).dump());
 }
 
+/// Of one shape, 1.
+std::vector<FleetMember> two_that_serve() {
+  return {{InstanceId(0), 1, Phase::Serving, {}}, {InstanceId(1), 1, Phase::Serving, {}}};
+}
+
 TEST(GivenPlan, AFleetThatNobodyPlansStaysAsItBegan) {
   GivenPlan given;
-  std::vector<FleetMember> members(2);
-  members[0] = {InstanceId(0), 1, Phase::Serving, {}};
-  members[1] = {InstanceId(1), 1, Phase::Serving, {}};
+  const auto members = two_that_serve();
   policy::ScalingView view;
   view.members = members;
   EXPECT_EQ(given.plan(view).wanted(2), (std::vector{0, 2}));
@@ -60,9 +63,7 @@ TEST(GivenPlan, AFleetThatNobodyPlansStaysAsItBegan) {
 
 TEST(GivenPlan, StepsAreRestatedAsLongAsTheirInstancesServe) {
   GivenPlan given;
-  std::vector<FleetMember> members(2);
-  members[0] = {InstanceId(0), 1, Phase::Serving, {}};
-  members[1] = {InstanceId(1), 1, Phase::Serving, {}};
+  auto members = two_that_serve();
   policy::ScalingView view;
   view.members = members;
   EXPECT_EQ(given.plan(view).wanted(2), (std::vector{0, 2})) << "as it is";

@@ -401,13 +401,14 @@ void PlannedFleet::turn() {
   for (const InstanceId id : all_engines()) {  // they change as they are looked at
     if (const auto* member = scaler_->member_of(id)) look_at(control::PlanExecutor::Member(*member), id);
   }
-  if (now() >= next_look_) {  // what it finds may be planned for at once
+  const bool looks = now() >= next_look_;
+  if (looks) {  // what it finds may be planned for at once
     next_look_ = now() + kBetweenLooks;
     look_for_cut_offs();
-    count_arrivals();
   }
-  if (now() >= scaler_->next_tick() || given_->fresh()) {
-    count_arrivals();
+  const bool plans = now() >= scaler_->next_tick() || given_->fresh();
+  if (looks || plans) count_arrivals();
+  if (plans) {
     if (managers_.any()) {
       if (auto plan = managers_.plan(observed())) given_->give(std::move(*plan));
     }

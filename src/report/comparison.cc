@@ -83,20 +83,16 @@ std::string Run::kind() const {
 Versus Comparison::versus(const Run& run) const {
   const auto& a = run.file.summary;
   const auto& b = runs[baseline].file.summary;
-  if (a.did_less_than(b)) {
-    constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
-    return Versus{.energy = kNone,
-                  .carbon = kNone,
-                  .cost = kNone,
-                  .tokens_per_joule = relative(a.tokens_per_joule, b.tokens_per_joule),
-                  .attainment = a.slo.all - b.slo.all,
-                  .did_less = true};
-  }
-  return Versus{.energy = relative(a.energy.total.value(), b.energy.total.value()),
-                .carbon = relative(a.carbon.value(), b.carbon.value()),
-                .cost = relative(a.cost.value(), b.cost.value()),
+  const bool less = a.did_less_than(b);
+  const auto saved = [less](double ours, double base) {
+    return less ? std::numeric_limits<double>::quiet_NaN() : relative(ours, base);
+  };
+  return Versus{.energy = saved(a.energy.total.value(), b.energy.total.value()),
+                .carbon = saved(a.carbon.value(), b.carbon.value()),
+                .cost = saved(a.cost.value(), b.cost.value()),
                 .tokens_per_joule = relative(a.tokens_per_joule, b.tokens_per_joule),
-                .attainment = a.slo.all - b.slo.all};
+                .attainment = a.slo.all - b.slo.all,
+                .did_less = less};
 }
 
 Result<Comparison> load(const std::vector<std::string>& paths, const std::string& baseline) {

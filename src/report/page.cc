@@ -110,13 +110,6 @@ std::string findings(const Comparison& c) {
     if (i == c.baseline) continue;
     const Run& run = c.runs[i];
     const Versus v = c.versus(run);
-    const double points = std::round(v.attainment * 1000.0) / 10.0;
-    const std::string attainment =
-        std::isnan(points) ? "attainment not comparable"
-        : points == 0.0    ? fmt::format("the same attainment ({})", percent(run.file.summary.slo.all))
-                           : fmt::format("{} attainment ({} points)", percent(run.file.summary.slo.all),
-                                         (points < 0 ? "\u2212" : "+") + fmt::format("{:.1f}", std::abs(points)));
-    const double saved = std::round(-v.energy * 1000.0) / 10.0;
     if (v.did_less) {
       const auto& a = run.file.summary;
       const auto& b = base.file.summary;
@@ -127,6 +120,13 @@ std::string findings(const Comparison& c) {
           b.tokens.output);
       continue;
     }
+    const double points = std::round(v.attainment * 1000.0) / 10.0;
+    const std::string attainment =
+        std::isnan(points) ? "attainment not comparable"
+        : points == 0.0    ? fmt::format("the same attainment ({})", percent(run.file.summary.slo.all))
+                           : fmt::format("{} attainment ({} points)", percent(run.file.summary.slo.all),
+                                         (points < 0 ? "\u2212" : "+") + fmt::format("{:.1f}", std::abs(points)));
+    const double saved = std::round(-v.energy * 1000.0) / 10.0;
     const std::string energy = !std::isfinite(v.energy) ? "energy not comparable"
                                : saved == 0.0           ? "as much energy"
                                : saved > 0.0            ? fmt::format("{:.1f}\u2009% less energy", saved)

@@ -214,12 +214,10 @@ Result<void> EmulatedFleet::start_control(const FleetPlan& plan) {
                                    std::to_string(scenario.workload.max_output_tokens),
                                    "--seed",
                                    std::to_string(scenario.seed)};
+  fleet.insert(fleet.end(), {"--scenario", plan.config});
+  for (const auto& text : plan.set) fleet.insert(fleet.end(), {"--set", text});
   agent.insert(agent.end(), fleet.begin(), fleet.end());
   gateway.insert(gateway.end(), fleet.begin(), fleet.end());
-  for (auto* process : {&agent, &gateway}) {
-    process->insert(process->end(), {"--scenario", plan.config});
-    for (const auto& text : plan.set) process->insert(process->end(), {"--set", text});
-  }
   const auto objective = [](std::vector<std::string>& to, const char* flag, const std::optional<Span>& value) {
     if (value) to.insert(to.end(), {flag, number(value->millis())});
   };
