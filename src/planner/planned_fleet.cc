@@ -148,7 +148,7 @@ Result<void> PlannedFleet::begin(const systems::Recipe& recipe) {
   } else {
     const auto first = first_plan(recipe, *policy);
     if (!first) return std::unexpected(first.error());
-    if (auto begun = begin_first(first->engines, mode); !begun) {
+    if (auto begun = begin_first(*first, mode); !begun) {
       stop_all();
       return begun;
     }

@@ -125,9 +125,10 @@ class PlannedFleet final : public control::FleetPort, public journal::Sink {
   struct FirstPlan {
     std::vector<First> engines;
     std::vector<PoolWeight> weights;
+    bool planned = true;  ///< by managers, as far as there are slots; false: the scenario's own, all of it
   };
   [[nodiscard]] Result<FirstPlan> first_plan(const systems::Recipe& recipe, policy::ScalingPolicy& policy);
-  Result<void> begin_first(const std::vector<First>& engines, Mode mode);
+  Result<void> begin_first(const FirstPlan& first, Mode mode);
   Result<void> await_ready(InstanceId id);
   [[nodiscard]] Result<void> take_folders();
   void stop_all();

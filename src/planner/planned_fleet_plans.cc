@@ -43,6 +43,7 @@ Result<PlannedFleet::FirstPlan> PlannedFleet::first_plan(const systems::Recipe& 
       return bad_input("the first plan", "has no instance: " + plan.why());
     }
   } else {
+    first.planned = false;
     for (std::size_t p = 0; p < pools.size(); ++p) plan.instances.push_back({p, pools[p].count, {}, home_[p]});
   }
   for (const PlanTarget& target : plan.instances) {
@@ -54,8 +55,9 @@ Result<PlannedFleet::FirstPlan> PlannedFleet::first_plan(const systems::Recipe& 
   return first;
 }
 
-/// They serve before anything else is planned.
-Result<void> PlannedFleet::begin_first(const std::vector<First>& engines, Mode mode) {
+/// They serve before anything else is planned. What managers want and no slot is for is left to plans.
+Result<void> PlannedFleet::begin_first(const FirstPlan& first, Mode mode) {
+  const auto& engines = first.engines;
   std::vector<std::vector<InstanceId>> begun;
   for (const auto& [shape, pool, weight] : engines) {
     auto& ids = begun.emplace_back();
@@ -65,6 +67,7 @@ Result<void> PlannedFleet::begin_first(const std::vector<First>& engines, Mode m
       };
       const auto slot =
           std::ranges::find_if(slots_, [&](const EngineSlot& s) { return s.pool == fleet && !overlaps(s); });
+      if (slot == slots_.end() && first.planned && ids.empty() && !engines_.empty()) break;
       if (slot == slots_.end()) {
         const auto wanted = std::ranges::count(engines, shape, &First::shape);
         return bad_input(
@@ -82,6 +85,7 @@ Result<void> PlannedFleet::begin_first(const std::vector<First>& engines, Mode m
     }
   }
   for (std::size_t i = 0; i < begun.size(); ++i) {
+    if (begun[i].empty()) continue;
     for (const InstanceId id : begun[i]) {
       if (auto ready = await_ready(id); !ready) return ready;
     }
