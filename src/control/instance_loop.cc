@@ -148,9 +148,15 @@ void InstanceLoop::decide(Entry& entry, const StepReport& next, bool measurable,
 bool InstanceLoop::work(std::size_t i, const InstanceWork& work, Instant now) {
   note(i, work);
   Entry& entry = entries_[i];
+  const std::optional<Delivered> before = std::exchange(entry.delivered, work.delivered);
   if (!hears_steps(entry)) {
+    // Who counts has begun at 0 again, or has said nothing before.
+    const bool goes_on = before && before->prompts <= work.delivered.prompts && before->tokens <= work.delivered.tokens;
+    if (goes_on && work.delivered != *before) entry.throttle.delivered(work.delivered.since(*before));
     const InstanceSpec& spec = *entry.throttle.view().spec;
-    return infer(i, next_step(seen_by_streams(work, now), spec, work), TelemetrySource::Streams, now);
+    // As reports of steps that start: who has come since does not change the step in progress.
+    return infer(i, seen_by_streams(work.begun(), spec, entry.throttle.view().clock_commanded, now),
+                 TelemetrySource::Streams, now);
   }
   if (!entry.ends) return false;
   const InstanceView& view = entry.throttle.view();

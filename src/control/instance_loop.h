@@ -214,16 +214,17 @@ class InstanceLoop {
     bool steps_lost = false;  ///< since the newest step report
     bool inferred = false;    ///< somebody says what is there without step reports
     TelemetrySource source = TelemetrySource::StepStarts;
-    bool ends = false;                      ///< reports are of steps that have ended
-    std::optional<InstanceWork> work = {};  ///< none: nobody says, or has said since the report before the newest
-    bool work_is_new = false;               ///< no report has come since
-    Hold hold{};                            ///< of the newest decision
-    Instant idle_until = Instant::never();  ///< nothing is in flight, and that decision stands until then
-    Instant since = Instant::never();       ///< of the first tick
-    Instant settled_from{};                 ///< the commanded clock is in effect from then on
-    MegaHertz before{};                     ///< the slowest that may be in effect until then
-    Instant overrun_at = Instant::never();  ///< of the step in progress
-    StepReport measuring{};                 ///< the step in progress, when its duration is worth knowing
+    bool ends = false;                        ///< reports are of steps that have ended
+    std::optional<InstanceWork> work = {};    ///< none: nobody says, or has said since the report before the newest
+    bool work_is_new = false;                 ///< no report has come since
+    std::optional<Delivered> delivered = {};  ///< as last said
+    Hold hold{};                              ///< of the newest decision
+    Instant idle_until = Instant::never();    ///< nothing is in flight, and that decision stands until then
+    Instant since = Instant::never();         ///< of the first tick
+    Instant settled_from{};                   ///< the commanded clock is in effect from then on
+    MegaHertz before{};                       ///< the slowest that may be in effect until then
+    Instant overrun_at = Instant::never();    ///< of the step in progress
+    StepReport measuring{};                   ///< the step in progress, when its duration is worth knowing
     bool measures = false;
   };
   [[nodiscard]] static bool unheard(const Entry& e) { return e.decides && e.sequence < 0 && !e.lost && !e.inferred; }

@@ -80,6 +80,8 @@ inline InstanceWork work_of(int requests, int prompts) {
   work.prompts = prompts;
   work.context_tokens = 100 * requests;
   work.prompt_tokens = 100 * prompts;
+  work.computing = prompts;
+  work.computing_tokens = 100 * prompts;
   work.output_tokens = 7;
   return work;
 }

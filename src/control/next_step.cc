@@ -1,6 +1,7 @@
 #include "control/next_step.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace wattle::control {
 
@@ -20,16 +21,27 @@ struct Queue {
   std::int64_t tokens = 0;
 };
 
-/// What the engine takes from its queue, of prompts that are equally long: what the KV cache has room for; one at least
-/// when it is `idle` else.
-Queue fitting(const StepReport& ended, const InstanceSpec& spec, std::int64_t kv_tokens, bool idle) {
-  const Queue all{ended.waiting_requests, ended.waiting_prompt_tokens};
+/// What the engine takes of a queue of prompts that are equally long: what the KV cache has room for; one at least when
+/// it is `idle` else.
+Queue fitting(const Queue& all, const InstanceSpec& spec, std::int64_t kv_tokens, bool idle) {
   if (spec.kv_capacity_tokens == 0 || all.requests == 0) return all;
   const std::int64_t room = std::max<std::int64_t>(spec.kv_capacity_tokens - kv_tokens, 0);
   if (all.tokens <= room) return all;
   const auto requests = static_cast<std::int32_t>(all.requests * room / all.tokens);
   const std::int32_t taken = std::max(requests, idle ? 1 : 0);
   return {taken, all.tokens * taken / all.requests};
+}
+
+/// Of the step's prompt tokens, so long after it began; never less than a tenth, as it has not ended. None: nobody can
+/// say, or it should have ended long ago.
+std::optional<std::int64_t> not_computed_yet(const StepShape& step, const InstanceSpec& spec, MegaHertz clock,
+                                             Span since) {
+  constexpr double kLeast = 0.1, kLong = 2.0;
+  if (spec.beliefs.latency == nullptr || clock == MegaHertz{0}) return std::nullopt;
+  const double whole = spec.beliefs.latency->step_time(step, clock).seconds();
+  if (whole <= 0.0 || since.seconds() > kLong * whole) return std::nullopt;
+  const double left = std::clamp(1.0 - since.seconds() / whole, kLeast, 1.0);
+  return std::max<std::int64_t>(1, std::llround(left * static_cast<double>(step.prefill_tokens)));
 }
 
 }  // namespace
@@ -58,7 +70,8 @@ StepReport next_step(const StepReport& ended, const InstanceSpec& spec, const st
       shape.decode_requests = left;
     }
   }
-  const Queue taken = fitting(ended, spec, next.kv_tokens, split == 0 && shape.decode_requests == 0);
+  const Queue taken = fitting({ended.waiting_requests, ended.waiting_prompt_tokens}, spec, next.kv_tokens,
+                              split == 0 && shape.decode_requests == 0);
   next.waiting_requests -= taken.requests;
   next.waiting_prompt_tokens -= taken.tokens;
   if (computes) {
@@ -74,15 +87,25 @@ StepReport next_step(const StepReport& ended, const InstanceSpec& spec, const st
   return next;
 }
 
-StepReport seen_by_streams(const InstanceWork& work, Instant now) {
+StepReport seen_by_streams(const InstanceWork& work, const InstanceSpec& spec, MegaHertz clock, Instant now) {
   StepReport seen;
-  seen.moment = StepMoment::Ended;
   seen.start = now;
+  seen.kv_tokens = work.context_tokens - work.prompt_tokens + work.output_tokens;
   seen.shape.decode_requests = work.requests - work.prompts;
-  seen.shape.decode_kv_tokens = work.context_tokens - work.prompt_tokens + work.output_tokens;
-  seen.waiting_requests = work.prompts;
-  seen.waiting_prompt_tokens = work.prompt_tokens;
-  seen.kv_tokens = seen.shape.decode_kv_tokens;
+  seen.shape.decode_kv_tokens = seen.kv_tokens;
+  const bool idle = seen.shape.decode_requests == 0;
+  Queue taken = fitting({work.computing, work.computing_tokens}, spec, seen.kv_tokens, idle);
+  if (spec.role == Role::Decode) {  // they bring their KV cache along
+    seen.shape.decode_requests += taken.requests;
+    seen.shape.decode_kv_tokens += taken.tokens;
+  } else if (taken.requests > 0) {
+    put_prompts(seen, taken.requests, taken.tokens, work.oldest);
+    const auto left = not_computed_yet(seen.shape, spec, clock, now - work.computing_since);
+    if (!left) taken = {};
+    put_prompts(seen, taken.requests, left.value_or(0), work.oldest);
+  }
+  seen.waiting_requests = work.prompts - taken.requests;
+  seen.waiting_prompt_tokens = work.prompt_tokens - taken.tokens;
   return seen;
 }
 

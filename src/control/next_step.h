@@ -16,9 +16,12 @@ namespace wattle::control {
 [[nodiscard]] StepReport next_step(const StepReport& ended, const InstanceSpec& spec,
                                    const std::optional<InstanceWork>& work);
 
-/// What is between two steps by the gateway's own records alone, in the form of a step that has ended: those with a
-/// first token decode, those without wait. next_step() of it is what is decided upon where an engine reports no steps.
-[[nodiscard]] StepReport seen_by_streams(const InstanceWork& work, Instant now);
+/// The step in progress by the gateway's own records alone, where an engine reports none: those with a first token
+/// decode, those in `computing` are computed as far as the KV cache has room, the others wait. What of these prompts
+/// has been computed since they began, at this clock by Beliefs::latency, is no part of it any more; where nobody can
+/// say, or they should have been computed long ago, they wait as well.
+[[nodiscard]] StepReport seen_by_streams(const InstanceWork& work, const InstanceSpec& spec, MegaHertz clock,
+                                         Instant now);
 
 /// What is there by an engine's own gauges: requests that run, taken to decode (an instance that computes prompts only
 /// has them wait), with the resident context between them, and those that wait, of unknown length.

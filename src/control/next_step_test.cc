@@ -1,10 +1,8 @@
 #include "control/next_step.h"
 
 #include <gtest/gtest.h>
-#include <rapidcheck/gtest.h>
 
 #include <algorithm>
-#include <map>
 
 namespace wattle::control {
 namespace {
@@ -104,6 +102,38 @@ TEST(NextStep, ASplitPromptGoesOn) {
   EXPECT_EQ(next.shape.decode_requests, 3);
 }
 
+/// Prompts of a token a millisecond, at any clock.
+class TokenAMillisecond final : public LatencyModel {
+ public:
+  [[nodiscard]] Span step_time(const StepShape& shape, MegaHertz) const override {
+    return Span::ms(shape.prefill_tokens);
+  }
+};
+
+TEST(SeenByStreams, WhatHasBeenComputedIsNoPartOfTheStep) {
+  const TokenAMillisecond latency;
+  InstanceSpec spec = of(Role::Colocated);
+  spec.beliefs.latency = &latency;
+  InstanceWork there = work(5, 3, 450, Instant(0));
+  there.computing = 2;
+  there.computing_tokens = 400;
+  there.computing_since = Instant() + Span::ms(50);
+  const auto seen = [&](std::int64_t ms) {
+    return seen_by_streams(there, spec, MegaHertz(1000), Instant() + Span::ms(ms));
+  };
+  EXPECT_EQ(seen(50).shape.prefill_tokens, 400);
+  EXPECT_EQ(seen(50).shape.decode_requests, 2);
+  EXPECT_EQ(seen(50).waiting_requests, 1);
+  EXPECT_EQ(seen(50).waiting_prompt_tokens, 50);
+  EXPECT_EQ(seen(150).shape.prefill_tokens, 300);
+  EXPECT_EQ(seen(150).shape.prefill_requests, 2);
+  EXPECT_EQ(seen(150).waiting_prompt_tokens, 50);
+  EXPECT_EQ(seen(460).shape.prefill_tokens, 40) << "it has not ended";
+  EXPECT_EQ(seen(900).shape.prefill_tokens, 0) << "it should have, long ago";
+  EXPECT_EQ(seen(900).waiting_prompt_tokens, 450);
+  EXPECT_EQ(seen_by_streams(there.begun(), spec, MegaHertz(1000), Instant() + Span::ms(50)).waiting_requests, 0);
+}
+
 TEST(NextStep, TheFirstOfAnIdleEngineIsWhatItWasSent) {
   const auto prefill = first_step(ended(0, 0), Role::Prefill, work(1, 1, 800, Instant(30)), Instant(60));
   EXPECT_EQ(prefill.shape.prefill_tokens, 800);
@@ -111,103 +141,6 @@ TEST(NextStep, TheFirstOfAnIdleEngineIsWhatItWasSent) {
   const auto decode = first_step(ended(0, 0), Role::Decode, work(2), Instant(60));
   EXPECT_EQ(decode.shape.decode_requests, 2);
   EXPECT_EQ(decode.shape.decode_kv_tokens, 200);
-}
-
-TEST(WorkBook, ARequestIsWhereItsLegIs) {
-  WorkBook book;
-  Request r;
-  r.id = RequestId(1);
-  r.arrival = Instant(9);
-  r.prompt_tokens = 50;
-  book.start(r, InstanceId(0), true);
-  EXPECT_EQ(book.of(InstanceId(0)), (InstanceWork{1, 50, 1, 50, Instant(9)}));
-  EXPECT_EQ(book.take_changed(), std::vector<InstanceId>{InstanceId(0)});
-  book.hand_over(r, InstanceId(2));
-  EXPECT_EQ(book.of(InstanceId(0)).prompts, 1) << "both legs at once: its prompt is still computed there";
-  book.prompt_done(r.id);
-  EXPECT_EQ(book.of(InstanceId(0)), InstanceWork{});
-  EXPECT_EQ(book.of(InstanceId(2)), (InstanceWork{1, 50, 0, 0, Instant::never()}));
-  book.leave(r.id);
-  book.leave(r.id);
-  EXPECT_EQ(book.of(InstanceId(2)), InstanceWork{});
-  r.id = RequestId(2);
-  book.start(r, InstanceId(1), false);
-  book.prompt_done(r.id);
-  EXPECT_EQ(book.of(InstanceId(1)), (InstanceWork{1, 50, 0, 0, Instant::never()}));
-}
-
-/// The sums that a book keeps are those of counting all its requests again.
-RC_GTEST_PROP(WorkBook, ItsSumsAreThoseOfItsRequests, ()) {
-  struct Leg {
-    InstanceId at = kNoInstance;
-    bool prompt = false;
-  };
-  struct Known {
-    Request request;
-    bool moves = false;
-    Leg first;
-    Leg second;
-  };
-  std::map<std::int64_t, Known> known;
-  WorkBook book;
-  for (int step = 0; step < 120; ++step) {
-    const RequestId id(*rc::gen::inRange<std::int64_t>(0, 12));
-    const InstanceId there(*rc::gen::inRange(0, 3));
-    switch (*rc::gen::inRange(0, 6)) {
-      case 0: {
-        Request r;
-        r.id = id;
-        r.arrival = Instant(*rc::gen::inRange<std::int64_t>(0, 20));  // several at once, and not in order
-        r.prompt_tokens = *rc::gen::inRange(1, 9);
-        const bool moves = *rc::gen::arbitrary<bool>();
-        book.start(r, there, moves);
-        known[id.value()] = {r, moves, {there, true}, {}};
-        break;
-      }
-      case 1:
-        if (const auto k = known.find(id.value());
-            k != known.end() && k->second.moves && k->second.second.at == kNoInstance) {
-          if (k->second.first.at == there) break;
-          book.hand_over(k->second.request, there);
-          k->second.second = {there, false};
-        }
-        break;
-      case 2:
-      case 3:
-        book.prompt_done(id);
-        if (const auto k = known.find(id.value()); k != known.end()) {
-          k->second.first.prompt = false;
-          if (k->second.moves) k->second.first.at = kNoInstance;
-        }
-        break;
-      case 4:
-        book.leave(id);
-        known.erase(id.value());
-        break;
-      default:
-        if (*rc::gen::inRange(0, 8) > 0) break;
-        book.forget(there);
-        for (auto& [_, k] : known) {
-          if (k.first.at == there) k.first.at = kNoInstance;
-          if (k.second.at == there) k.second.at = kNoInstance;
-        }
-    }
-    for (int i = 0; i < 3; ++i) {
-      InstanceWork sum;
-      for (const auto& [_, k] : known) {
-        for (const Leg& leg : {k.first, k.second}) {
-          if (leg.at != InstanceId(i)) continue;
-          ++sum.requests;
-          sum.context_tokens += k.request.prompt_tokens;
-          if (!leg.prompt) continue;
-          ++sum.prompts;
-          sum.prompt_tokens += k.request.prompt_tokens;
-          sum.oldest = std::min(sum.oldest, k.request.arrival);
-        }
-      }
-      RC_ASSERT(book.of(InstanceId(i)) == sum);
-    }
-  }
 }
 
 }  // namespace

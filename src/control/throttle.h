@@ -26,6 +26,10 @@ class Throttle {
   /// Reports stopped although work is in flight.
   void lost(Instant now);
 
+  /// See FrequencyPolicy::delivered.
+  void delivered(const Delivered& news) {
+    if (policy_ && mode_ != Mode::Off) policy_->delivered(news);
+  }
   /// See FrequencyPolicy::handed_over.
   void handed_over(Span age, Span wait) {
     if (policy_ && mode_ != Mode::Off) policy_->handed_over(age, wait);

@@ -174,7 +174,14 @@ void DecodeSet::count(TokenGaps gaps, ReplicaObserver& observer) {
     limit.good_steps += good;
     gaps.within += good * limit.settled;
   }
-  if (gaps.requests > 0) observer.gaps(gaps);
+  if (gaps.requests > 0) report_gaps(gaps, observer);
+}
+
+void DecodeSet::report_gaps(const TokenGaps& gaps, ReplicaObserver& observer) {
+  const Int128 steps = gaps.steps;
+  tokens_ += gaps.steps * gaps.requests;
+  token_gaps_ += gaps.requests * (steps * gaps.first + gaps.increment * (steps * (steps - 1) / 2));
+  observer.gaps(gaps);
 }
 
 void DecodeSet::advance(const StepRun& run, std::int64_t steps, Slots& slots, ReplicaObserver& observer) {
@@ -190,7 +197,7 @@ void DecodeSet::advance(const StepRun& run, std::int64_t steps, Slots& slots, Re
     Limit& limit = limits_[slot.limit];
     const Int128 gap = first_end - slot.last_token;
     const bool good = gap <= limit.itl;
-    observer.gaps({.first = gap_of(gap), .requests = 1, .within = good ? 1 : 0});
+    report_gaps({.first = gap_of(gap), .requests = 1, .within = good ? 1 : 0}, observer);
     slot.good_gaps += good ? 1 : 0;
     slot.good_before = limit.good_steps;
     slot.longest_gap = std::max(slot.longest_gap, gap_of(gap));

@@ -46,6 +46,12 @@ class DecodeSet {
   }
   /// Blocks that so many more tokens of each take, none having more than it has left.
   [[nodiscard]] std::int64_t blocks_for(const Slots& slots, std::int32_t tokens, const KvBlocks& kv) const;
+  /// Says it and counts it in tokens() and token_gaps().
+  void report_gaps(const TokenGaps& gaps, ReplicaObserver& observer);
+  /// After first ones, ever.
+  [[nodiscard]] std::int64_t tokens() const { return tokens_; }
+  /// Sum of those before tokens().
+  [[nodiscard]] Span token_gaps() const { return Span(static_cast<std::int64_t>(token_gaps_ >> kTimeFractionBits)); }
   /// The first `steps` of `run` are done. Does not touch KvBlocks.
   void advance(const StepRun& run, std::int64_t steps, Slots& slots, ReplicaObserver& observer);
 
@@ -79,6 +85,8 @@ class DecodeSet {
   std::int32_t size_ = 0;
   std::int64_t kv_tokens_ = 0;
   std::int64_t steps_ = 0;
+  std::int64_t tokens_ = 0;
+  Int128 token_gaps_ = 0;
   std::vector<Limit> limits_;        ///< of all that ever joined
   Int128 last_token_ = 0;            ///< when the set last got a token
   std::vector<std::int32_t> phase_;  ///< requests by the step (mod block size) that needs a new block

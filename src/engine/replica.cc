@@ -218,7 +218,7 @@ void Replica::accept_drafts(Instant at) {
     all += tokens;
     for (std::int32_t k = 0; options_.per_token && k < tokens; ++k) observer_.token(slot.job.tag, at);
   }
-  if (all > 0) observer_.gaps({.requests = all, .within = all});
+  if (all > 0) decode_.report_gaps({.requests = all, .within = all}, observer_);
   report_.yield = {report_.shape.decode_requests, std::int64_t{report_.shape.decode_requests} + all};
 }
 
@@ -294,7 +294,7 @@ void Replica::end_prompt(SlotIndex index, Instant at) {
   if (!first) {  // the token after a recompute: its gap spans the preemption
     const Int128 gap = run_.start - slot.last_token;
     const bool good = gap <= to_fixed(slot.job.itl);
-    observer_.gaps({.first = gap_of(gap), .requests = 1, .within = good ? 1 : 0});
+    decode_.report_gaps({.first = gap_of(gap), .requests = 1, .within = good ? 1 : 0}, observer_);
     slot.good_gaps += good ? 1 : 0;
     slot.longest_gap = std::max(slot.longest_gap, gap_of(gap));
     if (options_.per_token) observer_.token(slot.job.tag, at);

@@ -96,6 +96,10 @@ class Replica {
   [[nodiscard]] std::int64_t iterations() const { return iterations_; }
   [[nodiscard]] std::int64_t blocks_total() const { return kv_.total(); }
   [[nodiscard]] std::int64_t blocks_free() const { return kv_.free(); }
+  /// After first ones, as of the last report().
+  [[nodiscard]] std::int64_t tokens() const { return decode_.tokens(); }
+  /// Sum of the gaps before tokens().
+  [[nodiscard]] Span token_gaps() const { return decode_.token_gaps(); }
   [[nodiscard]] std::int64_t preemptions() const { return preemptions_; }
   [[nodiscard]] std::int64_t kv_capacity_tokens() const { return kv_.capacity_tokens(); }
   [[nodiscard]] std::int64_t requests_held() const { return slots_.held(); }

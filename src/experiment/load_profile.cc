@@ -355,12 +355,15 @@ std::vector<double> shares_by_rank(const Service& service) {
   return shares;
 }
 
-}  // namespace
+constexpr Span kMinute = Span::s(60);
 
-Result<std::vector<std::vector<double>>> rates_by_minute(const config::LoadedScenario& loaded,
-                                                         const config::ClassOptions& classes,
-                                                         const std::string& data_dir, predict::LengthHint* hint,
-                                                         const plan::LoadTable* loads) {
+struct Minutes {
+  std::vector<std::vector<double>> rates;  ///< of a whole minute, by minute and class
+  Instant last_arrival;
+};
+
+Result<Minutes> minutes_of(const config::LoadedScenario& loaded, const config::ClassOptions& classes,
+                           const std::string& data_dir, predict::LengthHint* hint, const plan::LoadTable* loads) {
   const Service service = config::make_service(loaded.scenario, classes);
   const Classifier& sorter = service.classes;
   const std::vector<double> share_of = shares_by_rank(service);
@@ -368,15 +371,16 @@ Result<std::vector<std::vector<double>>> rates_by_minute(const config::LoadedSce
   if (!workload) return std::unexpected(workload.error());
   const auto source = config::open_workload(loaded, *workload, data_dir);
   if (!source) return std::unexpected(source.error());
-  constexpr Span kMinute = Span::s(60);
   const auto count = static_cast<std::size_t>(sorter.size());
   std::vector<std::vector<double>> load_of(count, std::vector<double>(count, 1.0));  // of what it is, in that class's
   for (std::size_t was = 0; loads != nullptr && was < count; ++was) {
     for (std::size_t c = 0; c < count; ++c)
       load_of[was][c] = plan::load_in(loads->classes.at(was), loads->classes.at(c));
   }
-  std::vector<std::vector<double>> minutes;
+  Minutes seen;
+  auto& minutes = seen.rates;
   while (const auto row = (*source)->next()) {
+    seen.last_arrival = row->arrival;
     const auto minute = static_cast<std::size_t>(row->arrival.ns() / kMinute.ns());
     if (minute >= minutes.size()) {
       minutes.resize(minute + 1, std::vector<double>(count, 0.0));
@@ -392,24 +396,41 @@ Result<std::vector<std::vector<double>>> rates_by_minute(const config::LoadedSce
       minutes[minute][taken_for] += share_of[rank] * load_of[was][taken_for] / kMinute.seconds();
     }
   }
-  return minutes;
+  return seen;
+}
+
+}  // namespace
+
+Result<std::vector<std::vector<double>>> rates_by_minute(const config::LoadedScenario& loaded,
+                                                         const config::ClassOptions& classes,
+                                                         const std::string& data_dir, predict::LengthHint* hint,
+                                                         const plan::LoadTable* loads) {
+  auto minutes = minutes_of(loaded, classes, data_dir, hint, loads);
+  if (!minutes) return std::unexpected(minutes.error());
+  return std::move(minutes->rates);
 }
 
 Result<std::vector<double>> busiest_rates(const config::LoadedScenario& loaded, const config::ClassOptions& classes,
                                           const std::string& data_dir, predict::LengthHint* hint,
                                           const plan::LoadTable* loads) {
-  const auto minutes = rates_by_minute(loaded, classes, data_dir, hint, loads);
-  if (!minutes) return std::unexpected(minutes.error());
+  const auto seen = minutes_of(loaded, classes, data_dir, hint, loads);
+  if (!seen) return std::unexpected(seen.error());
+  const auto& minutes = seen->rates;
   // What a profile says an instance carries has a minute's bursts in it already: Poisson arrivals, p99.
   constexpr std::size_t kWindow = 5;
-  const std::size_t window = std::min(kWindow, std::max<std::size_t>(1, minutes->size()));
+  constexpr double kLeastSeconds = 10.0;
+  const std::size_t window = std::min(kWindow, std::max<std::size_t>(1, minutes.size()));
   std::vector<double> most;
-  for (std::size_t end = window; end <= minutes->size(); ++end) {
-    most.resize((*minutes)[end - 1].size(), 0.0);
+  for (std::size_t end = window; end <= minutes.size(); ++end) {
+    most.resize(minutes[end - 1].size(), 0.0);
+    // A trace that ends within its last minute says nothing of the rest of it.
+    const Instant begin = Instant() + kMinute * static_cast<std::int64_t>(end - window);
+    const double seconds = std::clamp((seen->last_arrival - begin).seconds(), kLeastSeconds,
+                                      static_cast<double>(window) * kMinute.seconds());
     for (std::size_t c = 0; c < most.size(); ++c) {
       double sum = 0.0;
-      for (std::size_t m = end - window; m < end; ++m) sum += (*minutes)[m][c];
-      most[c] = std::max(most[c], sum / static_cast<double>(window));
+      for (std::size_t m = end - window; m < end; ++m) sum += minutes[m][c];
+      most[c] = std::max(most[c], sum * kMinute.seconds() / seconds);
     }
   }
   return most;

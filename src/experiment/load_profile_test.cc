@@ -41,5 +41,19 @@ TEST(LoadProfile, IsAnotherForAnotherModelOfTheSameNameAndForOtherCpuTimes) {
   EXPECT_NE(profile(slower), own);
 }
 
+TEST(LoadProfile, ATraceThatEndsWithinAMinuteSaysNothingOfTheRestOfIt) {
+  const auto rate_of = [](const char* seconds) {
+    const auto loaded = config::load_scenario(
+        "synthetic-poisson",
+        {{"workload.rate_per_s", "30"}, {"workload.requests", "100000"}, {"workload.duration_s", seconds}},
+        config::project());
+    EXPECT_TRUE(loaded) << loaded.error().message();
+    const auto busiest = busiest_rates(*loaded, {}, "");
+    EXPECT_TRUE(busiest) << busiest.error().message();
+    return busiest->at(0);
+  };
+  for (const char* seconds : {"20", "59", "75", "610"}) EXPECT_NEAR(rate_of(seconds), 30.0, 3.0) << seconds;
+}
+
 }  // namespace
 }  // namespace wattle::experiment

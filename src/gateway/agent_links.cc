@@ -365,7 +365,17 @@ void AgentLinks::flush(bool all) {
                         {"prompts", w.prompts},
                         {"prompt_tokens", w.prompt_tokens},
                         {"oldest_us", waited.ns() / 1'000},
-                        {"output_tokens", w.output_tokens}});
+                        {"computing", w.computing},
+                        {"computing_tokens", w.computing_tokens},
+                        {"computing_us", w.computing > 0 ? (now - w.computing_since).ns() / 1'000 : 0},
+                        {"output_tokens", w.output_tokens},
+                        {"delivered",
+                         {{"prompts", w.delivered.prompts},
+                          {"prompt_tokens", w.delivered.prompt_tokens},
+                          {"waits_us", w.delivered.waits.ns() / 1'000},
+                          {"computing_us", w.delivered.computing.ns() / 1'000},
+                          {"tokens", w.delivered.tokens},
+                          {"gaps_us", w.delivered.gaps.ns() / 1'000}}}});
       }
     }
     if (clocks.empty() && work.empty() && handed_over.empty() && finished.empty()) continue;

@@ -140,7 +140,7 @@ void Relay::on_start(const std::shared_ptr<const Worker>& worker, std::int64_t u
   if (record_) note_start(decision);
   if (says_urgency_ && urgency != 0)
     ours_ = fmt::format(R"({},"priority":{}}})", usage_appended_ ? kUsage : "", urgency);
-  seat_.wait_at(worker, request_.prompt_tokens);
+  seat_.wait_at(worker);
   if (worker->role != Role::Prefill) {
     leg_ = Leg::Final;
     return send(body_of_client());
@@ -163,8 +163,7 @@ void Relay::on_hand_over(const std::shared_ptr<const Worker>& decode, const char
     record_->decode_decision = decision;
   }
   worker_ = decode;
-  if (prefill_worker_) prefill_seat_.wait_at(prefill_worker_, request_.prompt_tokens);
-  seat_.wait_at(decode, 0);
+  seat_.wait_at(decode);
   leg_ = Leg::Final;
   if (prefill_worker_) return send_both();
   const net::ChunkFacts prefilled = net::read_usage(answer_);
@@ -249,7 +248,6 @@ void Relay::take_back() {
   call_.reset();
   drop_prefill_leg();
   prefill_worker_.reset();
-  prefill_seat_.leave();
   seat_.leave();
   context_.relays.erase(this);
   leg_ = Leg::None;
@@ -386,13 +384,13 @@ void Relay::tokens_came(std::int32_t many) {
   unbooked_tokens_ += many - (first ? 1 : 0);
   if (!first) return;
   prefill_over();
-  seat_.decode(request_.prompt_tokens + 1);
+  seat_.decode(request_.prompt_tokens + 1, tally_.last());
   context_.control.first_token(request_.id);
 }
 
 void Relay::on_turn() {
   now_fresh_ = false;
-  seat_.grow(std::exchange(unbooked_tokens_, 0));
+  seat_.grow(std::exchange(unbooked_tokens_, 0), tally_.last());
   if (over_ || !begun_ || exchange_->unsent_bytes() <= kUnsentMax) return;
   call_->pause();
   exchange_->on_drained([call = call_] { call->resume(); });

@@ -170,7 +170,6 @@ class Relay final : public Stream, public net::ResponseHandler, public std::enab
   StreamSeat seat_;
   std::shared_ptr<const Worker> prefill_worker_;  ///< of the leg beside us
   std::shared_ptr<PrefillLeg> prefill_leg_;       ///< while it runs
-  StreamSeat prefill_seat_;
   std::shared_ptr<const std::string> both_body_;
   std::int64_t unbooked_tokens_ = 0;  ///< relayed and not yet in seat_
   std::shared_ptr<net::Call> call_;

@@ -64,8 +64,8 @@ void Relay::end(Fate fate, const char* reason, LiveLedger::Charged charged) {
     context_.prompts.learn(static_cast<std::size_t>(model_.value()), prompt_, tally_.counted().prompt);
   }
   context_.relays.erase(this);
+  seat_.grow(std::exchange(unbooked_tokens_, 0), tally_.last());
   seat_.leave();
-  prefill_seat_.leave();
   if (fate == Fate::Failed && tally_.count() == 0) drop_prefill_leg();  // one leg dead: the other at once
   if (prefill_leg_) prefill_leg_->detach();
   prefill_leg_.reset();

@@ -27,7 +27,6 @@ void Relay::send_both() {
 }
 
 void Relay::prefill_over() {
-  prefill_seat_.leave();
   if (!prefill_worker_) return;
   prefill_worker_.reset();
   context_.control.prefill_done(request_.id);

@@ -208,7 +208,7 @@ void ControlStrand::handle(Event& event, Instant at) {
     }
     case Kind::FirstToken:
       if (ledger_ != nullptr) ledger_->first_token(event.id, now);
-      book_.prompt_done(event.id);
+      book_.prompt_done(event.id, now);
       requests_.first_token(event.id, now);
       break;
     case Kind::Unseen:
@@ -216,7 +216,7 @@ void ControlStrand::handle(Event& event, Instant at) {
       break;
     case Kind::PrefillDone:
       if (ledger_ != nullptr) ledger_->prefilled(event.id, now);
-      book_.prompt_done(event.id);
+      book_.prompt_done(event.id, now);
       requests_.prefill_done(event.id, now);
       break;
     case Kind::Report: {
@@ -235,7 +235,10 @@ void ControlStrand::handle(Event& event, Instant at) {
       break;
     case Kind::Leave: {
       auto& [fate, reason, served, counted, name, charged] = std::get<Leaving>(event.more);
-      book_.leave(event.id);
+      if (fate == Fate::Finished)
+        book_.answered(event.id, served.output_tokens, now);
+      else
+        book_.leave(event.id);
       if (ledger_ != nullptr) ledger_->leaving(event.id, {counted, std::move(name), std::move(charged)});
       if (const auto tag = requests_.leave(event.id, fate, reason, served, now)) unseat(*tag);
       break;
@@ -329,14 +332,14 @@ std::int64_t urgency_of(const Request& request) {
 }  // namespace
 
 void ControlStrand::start(const Request& request, control::Tag tag, const RouteDecision& at, Instant now) {
-  book_.start(request, at.instance, worker(at.instance)->role == Role::Prefill);
+  book_.start(request, at.instance, worker(at.instance)->role == Role::Prefill, now);
   if (ledger_ != nullptr) ledger_->started(request, at.instance, now);
   say(Word::Start, tag, at.instance, control::Refusal::Busy, at.reason);
   outgoing_.back().urgency = urgency_of(request);
 }
 void ControlStrand::hand_over(const Request& request, control::Tag tag, InstanceId, const RouteDecision& decode,
-                              Instant) {
-  book_.hand_over(request, decode.instance);
+                              Instant now) {
+  book_.hand_over(request, decode.instance, now);
   if (ledger_ != nullptr) ledger_->handed_over(request.id, decode.instance);
   say(Word::HandOver, tag, decode.instance, control::Refusal::Busy, decode.reason);
 }

@@ -14,6 +14,7 @@
 #include "control/fleet_loop.h"
 #include "control/instance_loop.h"
 #include "control/refit_thread.h"
+#include "control/work_book.h"
 #include "gateway/agent_links.h"
 #include "gateway/live_ledger.h"
 #include "gateway/placed.h"

@@ -55,7 +55,9 @@ void ControlStrand::tell_work(Instant now) {
 namespace {
 /// Our own records, with the tokens that have come.
 control::InstanceWork own_work(const control::InstanceWork& work, const StreamCounts& streams) {
-  return work.with_context(streams.kv_tokens.load(std::memory_order_relaxed));
+  return work.with_streams(streams.kv_tokens.load(std::memory_order_relaxed),
+                           streams.tokens.load(std::memory_order_relaxed),
+                           Span(streams.gaps_ns.load(std::memory_order_relaxed)));
 }
 }  // namespace
 
@@ -148,27 +150,11 @@ void ControlStrand::refresh(InstanceId instance, Instant now) {
 }
 
 void ControlStrand::infer(std::size_t i, Instant now) {
-  const StreamCounts& streams = *places_[i].worker->streams;
   const InstanceView& view = requests_.shown(index_[i]);
   const bool lost = view.telemetry == Telemetry::Lost;
-  StepReport report = view.step;
+  StepReport report = control::seen_by_streams(seen_work(i, now), *view.spec, watch_.view(i).clock_commanded, now);
   report.instance = index_[i];
-  report.start = now;
-  report.shape = {};
-  report.shape.decode_requests = std::max(0, streams.decoding.load(std::memory_order_relaxed));
-  report.shape.decode_kv_tokens = std::max<std::int64_t>(0, streams.kv_tokens.load(std::memory_order_relaxed));
-  report.waiting_requests = std::max(0, streams.waiting.load(std::memory_order_relaxed));
-  report.waiting_prompt_tokens =
-      std::max<std::int64_t>(0, streams.waiting_prompt_tokens.load(std::memory_order_relaxed));
-  if (gauged(index_[i], now)) {
-    const control::InstanceWork& others = places_[i].others;
-    report.shape.decode_requests += others.requests - others.prompts;
-    report.shape.decode_kv_tokens += others.output_tokens;
-    report.waiting_requests += others.prompts;
-  }
-  report.oldest_scheduled_arrival = Instant::never();
-  report.kv_tokens = report.shape.decode_kv_tokens;
-  report.clock = MegaHertz{0};
+  report.sequence = view.step.sequence;
   requests_.report(report);
   if (lost && view.assigned_requests > 0) requests_.lost(report.instance);
 }

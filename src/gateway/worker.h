@@ -20,10 +20,9 @@ enum class PdContract : std::uint8_t {
 /// Written by the loops that relay, a few times a request and once a read; read by the control strand. Each number is
 /// right by itself; together they may be a token apart.
 struct StreamCounts {
-  std::atomic<std::int32_t> waiting{0};  ///< sent there, no token yet
-  std::atomic<std::int64_t> waiting_prompt_tokens{0};
-  std::atomic<std::int32_t> decoding{0};
   std::atomic<std::int64_t> kv_tokens{0};  ///< prompts and tokens so far of those that decode
+  std::atomic<std::int64_t> tokens{0};     ///< ever, after first ones
+  std::atomic<std::int64_t> gaps_ns{0};    ///< sum of those before these
 };
 
 struct Worker {
@@ -35,7 +34,7 @@ struct Worker {
   std::unique_ptr<StreamCounts> streams = std::make_unique<StreamCounts>();
 };
 
-/// One request's share of a worker's StreamCounts: it waits, decodes, leaves; gone with the object.
+/// One request's share of a worker's StreamCounts: it decodes, leaves; gone with the object.
 class StreamSeat {
  public:
   StreamSeat() = default;
@@ -43,49 +42,43 @@ class StreamSeat {
   StreamSeat(const StreamSeat&) = delete;
   StreamSeat& operator=(const StreamSeat&) = delete;
 
-  void wait_at(std::shared_ptr<const Worker> worker, std::int64_t prompt_tokens) {
+  void wait_at(std::shared_ptr<const Worker> worker) {
     leave();
     worker_ = std::move(worker);
-    prompt_tokens_ = prompt_tokens;
-    worker_->streams->waiting.fetch_add(1, std::memory_order_relaxed);
-    worker_->streams->waiting_prompt_tokens.fetch_add(prompt_tokens, std::memory_order_relaxed);
   }
   /// The first token has come: its context is `context_tokens` now.
-  void decode(std::int64_t context_tokens) {
+  void decode(std::int64_t context_tokens, Instant now) {
     if (!worker_ || decoding_) return;
-    stop_waiting();
     decoding_ = true;
-    worker_->streams->decoding.fetch_add(1, std::memory_order_relaxed);
-    grow(context_tokens);
+    last_token_ = now;
+    context(context_tokens);
   }
-  void grow(std::int64_t tokens) {
+  /// So many tokens have come, the last of them at `last`.
+  void grow(std::int64_t tokens, Instant last) {
     if (!decoding_ || tokens == 0) return;
-    context_tokens_ += tokens;
-    worker_->streams->kv_tokens.fetch_add(tokens, std::memory_order_relaxed);
+    context(tokens);
+    worker_->streams->tokens.fetch_add(tokens, std::memory_order_relaxed);
+    worker_->streams->gaps_ns.fetch_add((last - last_token_).ns(), std::memory_order_relaxed);
+    last_token_ = last;
   }
   void leave() {
     if (!worker_) return;
-    if (decoding_) {
-      worker_->streams->decoding.fetch_sub(1, std::memory_order_relaxed);
-      worker_->streams->kv_tokens.fetch_sub(context_tokens_, std::memory_order_relaxed);
-    } else {
-      stop_waiting();
-    }
+    worker_->streams->kv_tokens.fetch_sub(context_tokens_, std::memory_order_relaxed);
     worker_.reset();
     decoding_ = false;
     context_tokens_ = 0;
   }
 
  private:
-  void stop_waiting() {
-    worker_->streams->waiting.fetch_sub(1, std::memory_order_relaxed);
-    worker_->streams->waiting_prompt_tokens.fetch_sub(prompt_tokens_, std::memory_order_relaxed);
+  void context(std::int64_t tokens) {
+    context_tokens_ += tokens;
+    worker_->streams->kv_tokens.fetch_add(tokens, std::memory_order_relaxed);
   }
 
   std::shared_ptr<const Worker> worker_;
-  std::int64_t prompt_tokens_ = 0;
   std::int64_t context_tokens_ = 0;
   bool decoding_ = false;
+  Instant last_token_;
 };
 
 }  // namespace wattle::gateway

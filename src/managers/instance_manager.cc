@@ -35,11 +35,21 @@ void InstanceManager::join(const InstanceSpec& spec) {
   top_ = profiles_.empty() ? spec.gpu.clock_max : profiles_.back()->clock;
 }
 
+void InstanceManager::delivered(const Delivered& news) {
+  counted_ = true;
+  prompt_tokens_ += static_cast<double>(news.prompt_tokens);
+  output_tokens_ += static_cast<double>(news.tokens + news.prompts);
+  admitted_ = admitted_ || news.prompts > 0;
+}
+
 void InstanceManager::hear(const StepReport& step) {
-  if (step.sequence == last_.sequence && step.start == last_.start) return;
-  if (!last_.shape.idle()) {
+  const bool same = step.sequence == last_.sequence;
+  if (same && step.start == last_.start) return;
+  worked_ = worked_ || !step.shape.idle();
+  if (!same && !last_.shape.idle()) {
     // Steps between two reports were of the earlier one's batch.
     const auto steps = static_cast<double>(std::max<std::int64_t>(1, step.sequence - last_.sequence));
+    counted_ = true;
     prompt_tokens_ += static_cast<double>(last_.shape.prefill_tokens);
     output_tokens_ += steps * last_.shape.decode_requests + last_.shape.prefill_requests;
   }
@@ -62,6 +72,11 @@ void InstanceManager::judge(Instant now) {
 }
 
 void InstanceManager::decide() {
+  if (worked_ && !counted_) {
+    clock_ = top_;
+    reason_ = "work that nobody counts: highest clock";
+    return;
+  }
   if (options_.queue && waited_ && !admitted_) {
     clock_ = top_;
     reason_ = "requests wait and none is taken in: highest clock";
@@ -100,7 +115,7 @@ ClockDecision InstanceManager::choose(const InstanceView& view, Instant now) {
       decide();
       begun_ = now;
       prompt_tokens_ = output_tokens_ = 0.0;
-      admitted_ = waited_ = false;
+      admitted_ = waited_ = worked_ = counted_ = false;
     }
   } else {
     clock_ = top_;

@@ -21,9 +21,11 @@ struct InstanceManagerOptions {
 };
 
 /// Drops the clocks whose profile misses the objectives at the present load, then takes the one of least energy; the
-/// highest where none is left. Knows the load from the instance's own step reports, so that it works beside the GPU:
-/// prompt tokens computed and tokens decoded, over the class's mean lengths; the higher of the two counts, as requests
-/// of smaller classes have other proportions. Idle it goes on deciding each epoch, until the clock is that of no load.
+/// highest where none is left. Knows the load from the instance's own step reports, so that it works beside the GPU,
+/// or from what its streams have brought where it sends none; the highest clock where there is work and neither counts
+/// it. The load is prompt tokens computed and tokens decoded, over the class's mean lengths; the higher of the two
+/// counts, as requests of smaller classes have other proportions. Idle it goes on deciding each epoch, until the clock
+/// is that of no load.
 class InstanceManager final : public policy::FrequencyPolicy {
  public:
   /// The load counts in the class that the instance's pool is planned for. A table without the instance's TP degree
@@ -31,6 +33,7 @@ class InstanceManager final : public policy::FrequencyPolicy {
   InstanceManager(const InstanceManagerOptions& options, std::shared_ptr<const plan::LoadTable> table,
                   const InstanceSpec& spec);
   ClockDecision choose(const InstanceView& view, Instant now) override;
+  void delivered(const Delivered& news) override;
 
   /// Requests per second of the heaviest class, as last judged.
   [[nodiscard]] double load_per_s() const { return load_per_s_; }
@@ -55,6 +58,8 @@ class InstanceManager final : public policy::FrequencyPolicy {
   double prompt_tokens_ = 0.0, output_tokens_ = 0.0;  ///< of the present epoch
   bool admitted_ = true;                              ///< a step took in a request, or none waited
   bool waited_ = false;
+  bool worked_ = false;   ///< in the present epoch
+  bool counted_ = false;  ///< something of that
   double load_per_s_ = 0.0;
   double mean_prompts_per_s_ = 0.0, mean_outputs_per_s_ = 0.0;
   double seen_ = 0.0;  ///< weight of these means that is of time observed

@@ -146,5 +146,36 @@ TEST(Tiers, ShareAPoolUnlessApartIsCheaper) {
   EXPECT_FALSE(split_tiers(one, {}, 8, Watts()).has_value());
 }
 
+TEST(InstanceManager, WithoutStepReportsTheLoadIsWhatStreamsBring) {
+  const auto table = std::make_shared<const plan::LoadTable>(formula_table());
+  const auto& one = table->classes[0];
+  InstanceSpec spec;
+  spec.tensor_parallel = 4;
+  spec.gpu.clock_max = MegaHertz(1980);
+  const double most = plan::most_load(one, 4, MegaHertz(1980));
+  const auto clock_at = [&](double load, bool counted) {
+    InstanceManager manager({}, table, spec);
+    InstanceView view;
+    view.spec = &spec;
+    view.telemetry = Telemetry::Fresh;
+    view.step = report(-1, Instant(), 0, 0, 3);
+    ClockDecision decision;
+    for (int i = 0; i < 3000; ++i) {  // looks, each with the share of a prompt that comes in 0.1 s
+      view.step.start = Instant() + Span::ms(100) * i;
+      if (counted) {
+        manager.delivered({.prompts = 1,
+                           .prompt_tokens = static_cast<std::int64_t>(0.1 * load * one.prompt_tokens),
+                           .tokens = static_cast<std::int64_t>(0.1 * load * one.output_tokens)});
+      }
+      decision = manager.choose(view, view.step.start);
+    }
+    EXPECT_NEAR(manager.load_per_s(), counted ? load : 0.0, 0.1 * load + 0.2);
+    return decision.clock;
+  };
+  EXPECT_EQ(clock_at(0.98 * most, true), MegaHertz(1980));
+  EXPECT_LT(clock_at(0.2 * most, true), MegaHertz(1980));
+  EXPECT_EQ(clock_at(0.2 * most, false), MegaHertz(1980)) << "there is work, and nobody counts it";
+}
+
 }  // namespace
 }  // namespace wattle::managers

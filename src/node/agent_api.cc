@@ -189,6 +189,20 @@ std::optional<std::vector<Agent::Finished>> read_finished(const nlohmann::json& 
   return all;
 }
 
+/// What has come from an engine (Delivered); none when it is not in that form.
+std::optional<Delivered> read_delivered(const nlohmann::json& said) {
+  if (!said.is_object()) return std::nullopt;
+  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max() / 1'000;
+  constexpr std::array kKeys{"prompts", "prompt_tokens", "waits_us", "computing_us", "tokens", "gaps_us"};
+  std::array<std::int64_t, kKeys.size()> n{};
+  for (std::size_t k = 0; k < n.size(); ++k) {
+    const auto value = whole(said, kKeys[k], 0, kMost);
+    if (!value) return std::nullopt;
+    n[k] = *value;
+  }
+  return Delivered{n[0], n[1], Span::us(n[2]), Span::us(n[3]), n[4], Span::us(n[5])};
+}
+
 /// What a gateway says of the requests it has sent here; none when it is not in that form.
 std::optional<std::vector<Agent::Work>> read_work(const nlohmann::json& items) {
   if (!items.is_array()) return std::nullopt;
@@ -197,8 +211,9 @@ std::optional<std::vector<Agent::Work>> read_work(const nlohmann::json& items) {
   for (const auto& item : items) {
     const auto engine = engine_of(item);
     if (!engine) return std::nullopt;
-    std::array<std::int64_t, 5> n{};
-    constexpr std::array kKeys{"requests", "context_tokens", "prompts", "prompt_tokens", "oldest_us"};
+    constexpr std::array kKeys{"requests",  "context_tokens", "prompts",          "prompt_tokens",
+                               "oldest_us", "computing",      "computing_tokens", "computing_us"};
+    std::array<std::int64_t, kKeys.size()> n{};
     for (std::size_t k = 0; k < n.size(); ++k) {
       const auto found = item.find(kKeys[k]);
       if (found == item.end() || !found->is_number_integer()) return std::nullopt;
@@ -211,11 +226,17 @@ std::optional<std::vector<Agent::Work>> read_work(const nlohmann::json& items) {
     if (output < 0) return std::nullopt;
     control::InstanceWork work;
     work.output_tokens = output;
+    const auto delivered = item.contains("delivered") ? read_delivered(item["delivered"]) : Delivered{};
+    if (!delivered) return std::nullopt;
+    work.delivered = *delivered;
     work.requests = static_cast<std::int32_t>(std::min(n[0], kMost));
     work.context_tokens = n[1];
     work.prompts = static_cast<std::int32_t>(std::min(n[2], kMost));
     work.prompt_tokens = n[3];
     if (work.prompts > 0) work.oldest = now - Span::us(n[4]);
+    work.computing = static_cast<std::int32_t>(std::min(n[5], n[2]));
+    work.computing_tokens = std::min(n[6], n[3]);
+    if (work.computing > 0) work.computing_since = now - Span::us(n[7]);
     all.push_back({*engine, work});
   }
   return all;
@@ -242,8 +263,9 @@ void take_clocks(Agent& agent, net::Exchange& exchange) {
   if (!work) {
     return answer_problem(
         exchange, 400,
-        R"(each of work must be {"engine": ENDPOINT} with requests, context_tokens, prompts, prompt_tokens and )"
-        "oldest_us, whole numbers from 0");
+        R"(each of work must be {"engine": ENDPOINT} with requests, context_tokens, prompts, prompt_tokens, )"
+        "oldest_us, computing, computing_tokens and computing_us, whole numbers from 0, and delivered an object of "
+        "such numbers");
   }
   const auto handed_over = read_handed_over(body.value("handed_over", nlohmann::json::array()));
   if (!handed_over) {

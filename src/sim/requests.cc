@@ -47,8 +47,8 @@ void Simulation::submit(Tag tag, InstanceId instance, bool kv_ready, Instant now
     return;
   }
   if (keeps_book() && !kv_ready) {
-    book_.start(flight.request, instance, setup_.instances[index(instance)].spec->role == Role::Prefill);
-    if (flight.produced > 0) book_.prompt_done(flight.request.id);  // nobody will say that of it again
+    book_.start(flight.request, instance, setup_.instances[index(instance)].spec->role == Role::Prefill, now);
+    if (flight.produced > 0) book_.prompt_done(flight.request.id, now);  // nobody will say that of it again
   }
   engine::Job job = job_of(tag);
   job.kv_ready = kv_ready;
@@ -116,7 +116,7 @@ bool Simulation::given_up(const engine::Event& event, Instant now) {
 void Simulation::hand_over(const Request& request, Tag tag, InstanceId prefill, const RouteDecision& to, Instant now) {
   const InstanceId decode = to.instance;
   flights_[tag].decode = decode;
-  if (keeps_book()) book_.hand_over(request, decode);
+  if (keeps_book()) book_.hand_over(request, decode, now);
   Instant arrived = now;
   if (setup_.link.bandwidth_bytes_per_s > 0.0) {
     // What the decode engine has cached need not come.

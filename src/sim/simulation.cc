@@ -189,7 +189,7 @@ void Simulation::handle(const engine::Event& event, std::size_t i, Instant now) 
     served.first_token = event.at;
     served.prefill_start = event.prefill_start;
     served.cached_prompt_tokens = event.cached_tokens;
-    if (keeps_book()) book_.prompt_done(flight.request.id);
+    if (keeps_book()) book_.prompt_done(flight.request.id, now);
     requests_.first_token(flight.request.id, now);
     if (setup_.instances[i].spec->role == Role::Prefill && flight.true_output_tokens > 1) {
       served.output_tokens = 1;
@@ -231,8 +231,9 @@ void Simulation::refresh(InstanceId instance, Instant now) {
   const std::size_t i = index(instance);
   if (ended_reports()) loop_.see(i, engines_[i].last_ended(now));
   StepReport report = step_starts_reported() ? engines_[i].report(now)
-                      : streams_alone()      ? control::seen_by_streams(work_of(instance, now), now)
-                                             : loop_.view(i).step;
+                      : streams_alone() ? control::seen_by_streams(work_of(instance, now), *setup_.instances[i].spec,
+                                                                   loop_.view(i).clock_commanded, now)
+                                        : loop_.view(i).step;
   report.instance = instance;
   report.clock = loop_.view(i).clock_commanded;
   requests_.report(report);
@@ -299,7 +300,9 @@ void Simulation::tell_work(Instant now) {
 
 /// With the tokens that have come from there: who relays a stream counts them.
 control::InstanceWork Simulation::work_of(InstanceId instance, Instant now) {
-  return book_.of(instance).with_context(engines_[index(instance)].report(now).shape.decode_kv_tokens);
+  engine::Replica& engine = engines_[index(instance)];
+  const std::int64_t context = engine.report(now).shape.decode_kv_tokens;
+  return book_.of(instance).with_streams(context, engine.tokens(), engine.token_gaps());
 }
 
 void Simulation::look_again(InstanceId instance, Instant now) {

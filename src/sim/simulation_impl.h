@@ -11,6 +11,7 @@
 #include "base/check.h"
 #include "base/random.h"
 #include "carbon/ledger.h"
+#include "control/work_book.h"
 #include "journal/digest_sink.h"
 #include "journal/tee.h"
 #include "model/instance_index.h"

@@ -2,6 +2,7 @@
 #include <cstdint>
 
 #include "model/decision.h"
+#include "model/delivered.h"
 #include "policy/policy.h"
 
 namespace wattle::policy {
@@ -23,6 +24,9 @@ class FrequencyPolicy : public virtual Policy {
     (void)age;
     (void)wait;
   }
+  /// What has come from here since this was last said, or since the instance began to be known by its streams: said
+  /// only while no step reports are heard, before choose().
+  virtual void delivered(const Delivered& news) { (void)news; }
   /// Requests of a class have ended here, their last tokens from this instance; `late` of them missed an objective.
   virtual void finished(ClassId request_class, std::int64_t requests, std::int64_t late) {
     (void)request_class, (void)requests, (void)late;

@@ -32,6 +32,17 @@ void Miad::handed_over(Span age, Span wait) {
   if (limited_ != nullptr && age <= limits_.handed_over) first_tokens_.add(1, age + wait, limits_.handed_over);
 }
 
+void Miad::delivered(const Delivered& news) {
+  if (limited_ == nullptr) return;
+  if (news.prompts > 0) {
+    const bool is_short = news.prompt_tokens <= news.prompts * options_.short_prompt;
+    const Span limit = is_short ? limits_.ttft_short : limits_.ttft_long;
+    first_tokens_.add(news.prompts, news.waits / news.prompts, limit);
+    if (prefills_) prompt_steps_.add(news.prompts, news.computing / news.prompts, limit / kStepsOfAFirstToken);
+  }
+  if (news.tokens > 0) gaps_.add(news.tokens, news.gaps / news.tokens, limits_.gap);
+}
+
 void Miad::hear(const StepReport& step) {
   // Where reports are of steps that have ended, the first step after idle time has the number under which it was idle.
   const bool begins = heard_ && step.sequence == last_.sequence && last_.shape.idle() && !step.shape.idle();
@@ -102,11 +113,14 @@ ClockDecision Miad::choose(const InstanceView& view, Instant now) {
     next_ = now + options_.period;
     return {clock_, reason_, until_next()};
   }
-  const bool due = now >= next_;
-  if (!lost && (!due || (!idle && gaps_.all + first_tokens_.all == 0))) return {clock_, reason_, until_next()};
-  if (lost || congested()) {
+  const bool none = gaps_.all + first_tokens_.all == 0;
+  if (idle || !none) seen_ = now;
+  const bool silent = now - seen_ > std::max({limits_.gap, limits_.ttft_short, limits_.ttft_long});
+  if (!lost && (now < next_ || (none && !idle && !silent))) return {clock_, reason_, until_next()};
+  if (lost || silent || congested()) {
     clock_ = raised(view);
-    reason_ = lost ? "telemetry lost: clock raised" : "congested: clock raised";
+    reason_ = lost ? "telemetry lost: clock raised"
+                   : (silent ? "work, and no token for long: clock raised" : "congested: clock raised");
   } else {
     const MegaHertz lower = lowered(view);
     reason_ = idle ? "idle: clock lowered" : "no congestion: clock lowered";

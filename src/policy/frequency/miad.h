@@ -28,16 +28,18 @@ struct MiadOptions {
 };
 
 /// By default a single latency of the period beyond its limit is congestion: the limits "define a violation", and the
-/// clock rises "immediately" with one (appendices D.7 and B.2). A period without any latency goes on.
+/// clock rises "immediately" with one (appendices D.7 and B.2). A period without any latency goes on, unless there has
+/// been work without any for longer than every limit.
 ///
 /// Latencies come from the instance's own step reports, so that it works beside the GPU and without the gateway: the
 /// gap between two steps that decode is every decoding request's token gap, and a prompt's first token comes when its
-/// step ends. It counts from when the engine had the prompt, as far as reports tell, not from when it came to a gateway
-/// that then held it: no clock shortens that wait's past, and FREESH's figures at twice the load (Table 2: mean E2E 110
-/// to 371 s, TTFT 0.3 s, token gaps as at the normal load) leave it out. Starts at the highest clock. Without work the
-/// clock goes on falling, a step a period, to the floor; lost telemetry counts as congestion. Clocks are those the
-/// instance can lock: the lowest that is at least what a rise asks for, the highest that is at most what a fall asks
-/// for. One decision is O(log clocks), a report O(1); nothing allocates.
+/// step ends. Where no steps are reported they are those of the streams (delivered()), each time in the mean of what
+/// has come since the last. A first token's counts from when the engine had the prompt, as far as reports tell, not
+/// from when it came to a gateway that then held it: no clock shortens that wait's past, and FREESH's figures at twice
+/// the load (Table 2: mean E2E 110 to 371 s, TTFT 0.3 s, token gaps as at the normal load) leave it out. Starts at the
+/// highest clock. Without work the clock goes on falling, a step a period, to the floor; lost telemetry counts as
+/// congestion. Clocks are those the instance can lock: the lowest that is at least what a rise asks for, the highest
+/// that is at most what a fall asks for. One decision is O(log clocks), a report O(1); nothing allocates.
 ///
 /// A colocated instance's token gaps hold its prompts' steps, so that a limit on gaps keeps its clock up whatever the
 /// other limits are. A prefill or decode instance has latencies of one kind, and nothing but their own limits keeps its
@@ -51,6 +53,7 @@ class Miad final : public FrequencyPolicy {
  public:
   explicit Miad(const MiadOptions& options) : options_(options) {}
   ClockDecision choose(const InstanceView& view, Instant now) override;
+  void delivered(const Delivered& news) override;
   void handed_over(Span age, Span wait) override;
   void held_to(const InstanceView& view, const Slo& slo) override;
 
@@ -99,6 +102,7 @@ class Miad final : public FrequencyPolicy {
   bool heard_ = false;
   Instant since_;       ///< whose first token the next step brings, the engine has not had longer
   bool idled_ = false;  ///< when last asked
+  Instant seen_;        ///< a latency, or no work
   MegaHertz clock_{0};  ///< 0: nothing decided yet
   const char* reason_ = "";
   Instant next_;  ///< decision

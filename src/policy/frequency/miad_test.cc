@@ -327,5 +327,52 @@ RC_GTEST_PROP(Miad, every_clock_can_be_locked_and_is_not_under_the_floor, ()) {
   }
 }
 
+/// No step is reported: the view stays as it is, and what has come is said.
+class Streams {
+ public:
+  explicit Streams(const InstanceSpec& spec) {
+    view_.spec = &spec;
+    view_.telemetry = Telemetry::Fresh;
+    view_.step.shape.decode_requests = 8;
+  }
+  /// For `time`, ten times a second.
+  MegaHertz run(Miad& policy, const Delivered& each, Span time) {
+    MegaHertz clock;
+    for (const Instant end = now_ + time; now_ < end; now_ += Span::ms(100)) {
+      if (each != Delivered{}) policy.delivered(each);
+      clock = policy.choose(view_, now_).clock;
+    }
+    return clock;
+  }
+
+ private:
+  InstanceView view_;
+  Instant now_;
+};
+
+Delivered tokens(std::int64_t count, Span gap) { return {.tokens = count, .gaps = gap * count}; }
+
+TEST(Miad, LatenciesOfStreamsAreThoseOfSteps) {
+  const InstanceSpec spec = a100();
+  Miad policy{MiadOptions{}};
+  Streams streams(spec);
+  const MegaHertz calm = streams.run(policy, tokens(40, Span::ms(20)), Span::s(12));
+  EXPECT_LE(calm, MegaHertz(400));
+  EXPECT_GE(streams.run(policy, tokens(5, Span::ms(160)), Span::s(1)), MegaHertz(2 * calm.value()));
+  streams.run(policy, tokens(40, Span::ms(20)), Span::s(20));
+  const Delivered late{.prompts = 2, .prompt_tokens = 200, .waits = Span::ms(2 * 310)};
+  EXPECT_GE(streams.run(policy, late, Span::s(1)), MegaHertz(600));
+  const Delivered longer{.prompts = 2, .prompt_tokens = 2'000, .waits = Span::ms(2 * 310)};
+  EXPECT_LE(streams.run(policy, longer, Span::s(20)), MegaHertz(315)) << "long prompts may take 600 ms";
+}
+
+TEST(Miad, WorkWithoutATokenForLongIsCongestion) {
+  const InstanceSpec spec = a100();
+  Miad policy{MiadOptions{}};
+  Streams streams(spec);
+  EXPECT_LE(streams.run(policy, tokens(40, Span::ms(20)), Span::s(12)), MegaHertz(400));
+  EXPECT_EQ(streams.run(policy, {}, Span::s(5)), MegaHertz(1410));
+}
+
 }  // namespace
 }  // namespace wattle::policy
