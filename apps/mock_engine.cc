@@ -121,7 +121,7 @@ Result<int> serve(Flags flags) {
   testbed::MockApi api(loop, options);
   const StepMoment reports = flags.step_reports == "start" ? StepMoment::Starts : StepMoment::Ended;
   testbed::RealTimeEngine engine(loop, *step_model, {options.role, flags.engine, flags.gpus, reports}, board->get(),
-                                 publisher.get(), api);
+                                 flags.step_reports == "none" ? nullptr : publisher.get(), api);
   api.set_engine(&engine);
   net::ServerOptions where;
   where.host = address->host;
@@ -178,8 +178,8 @@ void add_mock_engine(Command app, int& exit_code) {
       .add_option(
           "--step-reports", flags->step_reports,
           "ended: metrics of a step come when it has ended, as SGLang and vLLM send them; start: as it starts, as "
-          "with a scheduler plugin")
-      .check(one_of({"ended", "start"}))
+          "with a scheduler plugin; none: never, as llama.cpp or vLLM without it")
+      .check(one_of({"ended", "start", "none"}))
       .capture_default_str();
   command
       .add_option("--dialect", flags->dialect,

@@ -18,6 +18,19 @@ std::string flag_text(const Value& value) {
   return text != nullptr ? *text : to_text(value);
 }
 
+const char* step_reports_of(TelemetrySource source) {
+  switch (source) {
+    case TelemetrySource::StepStarts:
+      return "start";
+    case TelemetrySource::StepEnds:
+      return "ended";
+    case TelemetrySource::Streams:
+    case TelemetrySource::Gauges:
+      break;
+  }
+  return "none";
+}
+
 std::vector<std::string> engine_arguments(const engine::EngineOptions& options) {
   std::vector<std::string> all;
   for (const auto& option : engine_options()) {

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "config/option.h"
 #include "engine/options.h"
+#include "model/telemetry_source.h"
 
 namespace wattle::config {
 
@@ -16,6 +17,8 @@ namespace wattle::config {
 [[nodiscard]] std::string flag_text(const Value& value);
 /// Every option that has a value, as FLAG VALUE pairs.
 [[nodiscard]] std::vector<std::string> engine_arguments(const engine::EngineOptions& options);
+/// What a mock engine's --step-reports has to be so that it is known by no more than that.
+[[nodiscard]] const char* step_reports_of(TelemetrySource source);
 /// Sets it from a flag's value. Errors: another type, or out of bounds.
 [[nodiscard]] Result<void> set_from_flag(const Option<engine::EngineOptions>& option, const std::string& text,
                                          engine::EngineOptions& to);

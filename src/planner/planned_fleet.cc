@@ -196,17 +196,16 @@ InstanceId PlannedFleet::start(const control::StartOrder& order) {
   engine.slot = *place;
   const auto& pool = loaded_.scenario.pools[shape];
   const auto name = fmt::format("engine-{}", id.value());
-  std::vector<std::string> words{
-      "mock-engine",    "--json",
-      "--gpu",          pool.gpu,
-      "--llm",          loaded_.scenario.llm,
-      "--tp",           std::to_string(pool.tensor_parallel),
-      "--gpus",         fmt::format("{}", fmt::join(free->gpus, ",")),
-      "--fpm",          free->fpm,
-      "--id",           name,
-      "--role",         std::string(journal::name_of(pool.role)),
-      "--step-reports", loaded_.scenario.measurement.telemetry == TelemetrySource::StepStarts ? "start" : "ended",
-      "--load-s",       fmt::format("{}", load.seconds())};
+  std::vector<std::string> words{"mock-engine",    "--json",
+                                 "--gpu",          pool.gpu,
+                                 "--llm",          loaded_.scenario.llm,
+                                 "--tp",           std::to_string(pool.tensor_parallel),
+                                 "--gpus",         fmt::format("{}", fmt::join(free->gpus, ",")),
+                                 "--fpm",          free->fpm,
+                                 "--id",           name,
+                                 "--role",         std::string(journal::name_of(pool.role)),
+                                 "--step-reports", config::step_reports_of(loaded_.scenario.measurement.telemetry),
+                                 "--load-s",       fmt::format("{}", load.seconds())};
   const auto options = config::engine_arguments(config::engine_of(loaded_.scenario, pool));
   words.insert(words.end(), options.begin(), options.end());
   const auto log = (std::filesystem::path(options_.logs) / (name + ".log")).string();

@@ -180,7 +180,7 @@ Result<void> EmulatedFleet::start_engine(const FleetPlan& plan, const config::Po
                                 "--handoff-steps",
                                 number(scenario.link.handoff_steps),
                                 "--step-reports",
-                                scenario.measurement.telemetry == TelemetrySource::StepStarts ? "start" : "ended"};
+                                config::step_reports_of(scenario.measurement.telemetry)};
   const auto options = config::engine_arguments(config::engine_of(scenario, pool));
   mock.insert(mock.end(), options.begin(), options.end());
   const auto said = launch(name, mock);
