@@ -25,4 +25,16 @@ inline double saved(const journal::RunSummary& run, const journal::RunSummary& b
   return base > 0.0 ? 1.0 - run.energy.total.value() / base : std::nan("");
 }
 
+/// Says what of the workload was changed, if any was.
+inline void print_clamped(std::int64_t prompts, std::int64_t outputs, const char* limits) {
+  if (prompts + outputs > 0) fmt::print("{} prompts and {} outputs were clamped to {}\n", prompts, outputs, limits);
+}
+
+/// Says where simulated hardware left what was measured of it.
+inline void print_extrapolated(const journal::RunSummary& run) {
+  for (const std::string& sentence : run.extrapolated) fmt::print("{}: extrapolated: {}\n", run.recipe, sentence);
+}
+
+inline constexpr const char* kWorkloadLimits = "workload.max_prompt_tokens and max_output_tokens";
+
 }  // namespace wattle::apps

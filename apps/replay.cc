@@ -40,7 +40,7 @@ nlohmann::ordered_json to_json(const journal::Distribution& d) {
       {"mean", of_some(d.mean_ms)}, {"p50", of_some(d.p50_ms)}, {"p90", of_some(d.p90_ms)}, {"p99", of_some(d.p99_ms)}};
 }
 
-void print_json(const loadgen::ReplayReport& report, const ReplayFlags& flags) {
+void print_json(const loadgen::ReplayReport& report, const ReplayFlags& flags, const workload::WorkloadStats& read) {
   const auto& s = report.summary;
   nlohmann::ordered_json out{{"trace", flags.trace},
                              {"url", flags.url},
@@ -51,6 +51,7 @@ void print_json(const loadgen::ReplayReport& report, const ReplayFlags& flags) {
                                {"rejected", s.requests.rejected},
                                {"failed", s.requests.failed}}},
                              {"failures", report.failures},
+                             {"clamped", {{"prompts", read.clamped_prompts}, {"outputs", read.clamped_outputs}}},
                              {"tokens", {{"prompt", s.tokens.prompt}, {"output", s.tokens.output}}},
                              {"slo",
                               {{"ttft_attainment", s.slo.ttft},
@@ -133,7 +134,10 @@ Result<int> run_replay(const ReplayFlags& flags) {
   const auto report = loadgen::replay(rows, options, progress);
   if (progress) fmt::print(stderr, "\n");
   if (!report) return std::unexpected(report.error());
-  flags.json ? print_json(*report, flags) : print_table(*report);
+  const workload::WorkloadStats read = (*source)->stats();
+  flags.json ? print_json(*report, flags, read) : print_table(*report);
+  if (!flags.json)
+    print_clamped(read.clamped_prompts, read.clamped_outputs, "--max-prompt-tokens and --max-output-tokens");
   const auto& requests = report->summary.requests;
   if (requests.arrived == 0 || requests.finished > 0) return 0;
   // The outside failed, not a request or two.

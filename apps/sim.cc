@@ -97,10 +97,7 @@ void print_table(const std::vector<journal::RunSummary>& runs) {
       "Jain: over quartiles of output tokens, tokens delivered within [fairness] window x Lat; violations: not "
       "done within limit x Lat; max wait: the larger of TTFT and the longest gap\n",
       first.requests.arrived, first.sim.virtual_s, first.recipe);
-  if (first.requests.clamped_prompts + first.requests.clamped_outputs > 0) {
-    fmt::print("{} prompts and {} outputs were clamped to workload.max_prompt_tokens and max_output_tokens\n",
-               first.requests.clamped_prompts, first.requests.clamped_outputs);
-  }
+  print_clamped(first.requests.clamped_prompts, first.requests.clamped_outputs, kWorkloadLimits);
   for (const auto& run : runs) {
     print_undone(run, first);
     if (run.extrapolations > 0) {
@@ -111,7 +108,7 @@ void print_table(const std::vector<journal::RunSummary>& runs) {
       fmt::print("{}: of {} of the energy nobody knows the carbon intensity; it is booked at the last known one\n",
                  run.recipe, percent(share));
     }
-    for (const std::string& sentence : run.extrapolated) fmt::print("{}: extrapolated: {}\n", run.recipe, sentence);
+    print_extrapolated(run);
     if (run.tokens.cached_prompt > 0) {
       fmt::print("{}: {:.1f}% of {} prompt tokens were cached\n", run.recipe, run.tokens.cached_share() * 100.0,
                  run.tokens.prompt);

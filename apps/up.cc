@@ -90,11 +90,36 @@ struct Plan {
   std::vector<std::string> set;  ///< for processes that load the scenario themselves
   std::string workload;          ///< for a person
   std::unique_ptr<workload::RequestSource> source;
-  experiment::ReferenceRun baseline;  ///< static-max, simulated
-  experiment::ReferenceRun forecast;  ///< the recipe itself, simulated
+  experiment::ReferenceRun baseline = {};  ///< static-max, simulated
+  experiment::ReferenceRun forecast = {};  ///< the recipe itself, simulated
 
   [[nodiscard]] bool scales() const { return recipe.recipe.scales(); }
 };
+
+/// Both simulated runs, on what arrives within `length`.
+Result<void> compare_with(Plan& plan, const UpFlags& flags, Span length) {
+  // Beside the emulated run, so that `wattle report` shows what was saved.
+  const auto baseline_run =
+      flags.out.empty() ? std::string() : (std::filesystem::path(flags.out) / "static-max-simulated").string();
+  auto baseline = experiment::reference_run(plan.scenario, "static-max", plan.overrides, length, baseline_run);
+  if (!baseline) return std::unexpected(baseline.error());
+  auto forecast = experiment::reference_run(plan.scenario, flags.recipe, plan.overrides, length, "");
+  if (!forecast) return std::unexpected(forecast.error());
+  plan.baseline = std::move(*baseline);
+  plan.forecast = std::move(*forecast);
+  return {};
+}
+
+/// Takes out what the simulator alone can do to a fleet, and says so: the run beside it would be another.
+void leave_out_simulated(config::LoadedScenario& loaded) {
+  auto& scenario = loaded.scenario;
+  const auto left_out = [&](const char* what) {
+    fmt::print(stderr, "wattle: warning: {}: {} happens to simulated fleets alone: left out\n", scenario.file, what);
+  };
+  if (!std::exchange(scenario.faults, {}).empty()) left_out("[[fault]]");
+  if (std::exchange(scenario.measurement.sample_noise, 0.0) != 0.0) left_out("measurement.sample_noise");
+  if (std::exchange(scenario.measurement.profile_scale, 1.0) != 1.0) left_out("measurement.profile_scale");
+}
 
 Result<Plan> make_plan(const UpFlags& flags) {
   // As real engines report; the simulation it is compared with, too.
@@ -115,7 +140,9 @@ Result<Plan> make_plan(const UpFlags& flags) {
   }
   auto recipe = systems::load_recipe(flags.recipe, overrides->recipe, config::project());
   if (!recipe) return std::unexpected(recipe.error());
-  auto scenario = experiment::with_loads(*loaded, systems::needs_max_loads(recipe->recipe), config::data_dir());
+  config::LoadedScenario alike = *loaded;
+  leave_out_simulated(alike);
+  auto scenario = experiment::with_loads(alike, systems::needs_max_loads(recipe->recipe), config::data_dir());
   if (!scenario) return std::unexpected(scenario.error());
   // Maximum loads are measured once, here.
   std::vector<std::string> children = given;
@@ -124,38 +151,32 @@ Result<Plan> make_plan(const UpFlags& flags) {
     if (loaded->scenario.pools[p].max_load_per_s == measured) continue;
     children.push_back(fmt::format("fleet.{}.max_load_per_s={}", p, measured));
   }
-  // Beside the emulated run, so that `wattle report` shows what was saved.
-  const auto baseline_run =
-      flags.out.empty() ? std::string() : (std::filesystem::path(flags.out) / "static-max-simulated").string();
-  auto baseline = experiment::reference_run(*scenario, "static-max", *overrides, length, baseline_run);
-  if (!baseline) return std::unexpected(baseline.error());
-  auto forecast = experiment::reference_run(*scenario, flags.recipe, *overrides, length, "");
-  if (!forecast) return std::unexpected(forecast.error());
   const auto& options = scenario->scenario;
   const auto workload = config::locate_workload(options, config::data_dir());
   if (!workload) return std::unexpected(workload.error());
   auto whole = config::open_workload(*scenario, *workload, config::data_dir());
   if (!whole) return std::unexpected(whole.error());
-  return Plan{std::move(*scenario),
-              std::move(*recipe),
-              *overrides,
-              std::move(children),
-              workload->trace.empty() ? "a synthesised trace" : workload->trace,
-              std::make_unique<workload::FirstPart>(std::move(*whole), length),
-              std::move(*baseline),
-              std::move(*forecast)};
+  Plan plan{std::move(*scenario),
+            std::move(*recipe),
+            *overrides,
+            std::move(children),
+            workload->trace.empty() ? "a synthesised trace" : workload->trace,
+            std::make_unique<workload::FirstPart>(std::move(*whole), length)};
+  if (auto compared = compare_with(plan, flags, length); !compared) return std::unexpected(compared.error());
+  return plan;
 }
 
-/// What stands when the run is over; energies in joules, all over the same `seconds`: Ctrl-C cuts a run short, and
-/// slower clocks take longer to the last answer.
+/// What stands when the run is over; energies in joules, all over the same `seconds`: slower clocks take longer to the
+/// last answer.
 struct Ended {
   const loadgen::ReplayReport& report;
   double seconds;
   testbed::EmulatedFleet::Booked booked;
   double baseline_j;
   double forecast_j;
-  bool switching;  ///< the fleet's first switch was not over
-  [[nodiscard]] double saved() const { return baseline_j > 0.0 ? 1.0 - booked.energy_j / baseline_j : 0.0; }
+  bool switching;         ///< the fleet's first switch was not over
+  std::string no_saving;  ///< why none is stated; empty: saved() is
+  [[nodiscard]] double saved() const { return 1.0 - booked.energy_j / baseline_j; }
 };
 
 /// The running fleet, as it is watched.
@@ -194,7 +215,7 @@ class Watch {
     if (flags_.json) return;
     const auto readings = testbed::look(gpus_, fleet_);
     const double reference = plan_.baseline.energy_until(progress.now.seconds());
-    const bool comparable = reference > 0.0 && !first_switch_.under_way();
+    const bool comparable = reference > 0.0 && !first_switch_.under_way() && !unmetered(progress.now.seconds());
     fmt::print("{:>5}s {:>6} {:>6}", second, progress.summary.requests.arrived, progress.summary.requests.left());
     for (const auto& o : objectives_) fmt::print(" {:>7}", percent(met_so_far(o, progress.summary)));
     fmt::print(" {:>7.0f} {:>6.1f} kJ {:>7}  {}\n", readings.power_w, booked_.energy_j / 1e3,
@@ -205,21 +226,35 @@ class Watch {
 
   [[nodiscard]] Ended end(const loadgen::ReplayReport& report, double seconds) {
     look();
-    return {report,
-            seconds,
-            booked_,
-            plan_.baseline.energy_until(seconds),
-            plan_.forecast.energy_until(seconds),
-            first_switch_.under_way()};
+    Ended ended{report,
+                seconds,
+                booked_,
+                plan_.baseline.energy_until(seconds),
+                plan_.forecast.energy_until(seconds),
+                first_switch_.under_way(),
+                ""};
+    ended.no_saving = no_saving(ended);
+    return ended;
   }
 
   void print(const Ended& ended) const;
 
  private:
   void look() {
-    if (const auto now = fleet_.booked()) booked_ = {now->energy_j - before_.energy_j, now->gpu_s - before_.gpu_s};
+    const auto now = fleet_.booked();
+    read_ = now.has_value();
+    if (now) {
+      booked_ = {now->energy_j - before_.energy_j, now->gpu_s - before_.gpu_s, now->unmetered_s - before_.unmetered_s};
+    }
     first_switch_.look(fleet_);
   }
+  /// So much of the fleet's time is in no meter that less energy is no saving.
+  [[nodiscard]] bool unmetered(double seconds) {
+    constexpr double kMost = 0.01;
+    const auto engines = static_cast<double>(std::max<std::size_t>(1, fleet_.running().size()));
+    return !read_ || booked_.unmetered_s > kMost * engines * seconds;
+  }
+  [[nodiscard]] std::string no_saving(const Ended& ended);
 
   const UpFlags& flags_;
   const Plan& plan_;
@@ -228,6 +263,7 @@ class Watch {
   std::vector<Objective> objectives_;
   testbed::EmulatedFleet::Booked before_;
   testbed::EmulatedFleet::Booked booked_;  ///< since then
+  bool read_ = true;                       ///< when last asked for
   testbed::FirstSwitch first_switch_;
   std::int64_t next_row_s_ = 1;
 };
@@ -255,9 +291,34 @@ void print_json(const UpFlags& flags, const Plan& plan, const Ended& ended) {
   out["simulated"] = {{"static_max_energy_j", ended.baseline_j}, {"same_recipe_energy_j", ended.forecast_j}};
   out["simulated"].update(slo(plan.forecast.summary.slo));
   out["simulated"]["ttft_mean_ms"] = plan.forecast.summary.ttft.mean_ms;
-  out["saved"] = ended.saved();
+  out["clamped"] = {{"prompts", plan.baseline.summary.requests.clamped_prompts},
+                    {"outputs", plan.baseline.summary.requests.clamped_outputs}};
+  out["extrapolated"] = plan.forecast.summary.extrapolated;
+  out["saved"] = ended.no_saving.empty() ? nlohmann::ordered_json(ended.saved()) : nlohmann::ordered_json();
+  if (!ended.no_saving.empty()) out["no_saving"] = ended.no_saving;
   if (plan.scales()) out["first_switch_over"] = !ended.switching;
   fmt::print("{}\n", out.dump());
+}
+
+std::string Watch::no_saving(const Ended& ended) {
+  if (ended.switching) {
+    const auto& spawn = plan_.scenario.scenario.spawn;
+    return fmt::format(
+        "the fleet's first switch was not over: two engines drew power for one's work (spawn.load_s and warm_s: {:.0f} "
+        "s, every scaling.period_s: {:.0f} s); give it longer with --for",
+        (spawn.load + spawn.warm).seconds(), plan_.recipe.recipe.scaling_period.seconds());
+  }
+  if (!read_) return "the gateway does not say what was drawn";
+  if (unmetered(ended.seconds)) {
+    return fmt::format("{:.0f} s of its engines' time were not metered", ended.booked.unmetered_s);
+  }
+  const auto& live = ended.report.summary;
+  const auto& simulated = plan_.baseline.summary;
+  if (live.did_less_than(simulated)) {
+    return fmt::format("it did less: {} requests finished with {} tokens, {} and {} simulated", live.requests.finished,
+                       live.tokens.output, simulated.requests.finished, simulated.tokens.output);
+  }
+  return ended.baseline_j > 0.0 ? "" : "nothing was drawn in the simulation";
 }
 
 void Watch::print(const Ended& ended) const {
@@ -274,17 +335,17 @@ void Watch::print(const Ended& ended) const {
     fmt::print("\n");
   };
   row(flags_.recipe + ", emulated", ended.booked.energy_j, live);
-  row(flags_.recipe + ", simulated", ended.forecast_j, plan_.forecast.summary);
+  if (flags_.recipe != "static-max") row(flags_.recipe + ", simulated", ended.forecast_j, plan_.forecast.summary);
   row("static-max, simulated", ended.baseline_j, plan_.baseline.summary);
-  if (ended.switching) {
-    const auto& spawn = plan_.scenario.scenario.spawn;
-    fmt::print(
-        "note: no saving is stated, as the fleet's first switch was not over: two engines drew power for one's work "
-        "(spawn.load_s and warm_s: {:.0f} s, every scaling.period_s: {:.0f} s); give it longer with --for\n",
-        (spawn.load + spawn.warm).seconds(), plan_.recipe.recipe.scaling_period.seconds());
-  } else {
+  if (ended.no_saving.empty()) {
     fmt::print("saved against static-max: {:.1f} %\n", ended.saved() * 100.0);
+  } else {
+    fmt::print("note: no saving is stated, as {}\n", ended.no_saving);
   }
+  const auto& clamped = plan_.baseline.summary.requests;
+  print_clamped(clamped.clamped_prompts, clamped.clamped_outputs, kWorkloadLimits);
+  print_extrapolated(plan_.baseline.summary);
+  if (plan_.forecast.summary.recipe != plan_.baseline.summary.recipe) print_extrapolated(plan_.forecast.summary);
   if (ended.report.latest_start > Span::ms(20)) {
     fmt::print("note: requests went out up to {:.0f} ms late; this machine was the bottleneck\n",
                ended.report.latest_start.millis());
@@ -292,7 +353,7 @@ void Watch::print(const Ended& ended) const {
 }
 
 Result<int> up(const UpFlags& flags) {
-  const auto plan = make_plan(flags);
+  auto plan = make_plan(flags);
   if (!plan) return std::unexpected(plan.error());
   const auto& scenario = plan->scenario.scenario;
   hear_end_signals();
@@ -325,10 +386,13 @@ Result<int> up(const UpFlags& flags) {
   const auto made_hint = systems::make_length_hint(plan->recipe.recipe, classes, scenario.seed);
   if (!made_hint) return std::unexpected(made_hint.error());
   const auto& hint = *made_hint;
+  Span sent;  // what has been asked for arrives within this
+  bool cut_short = false;
   const auto rows = [&]() -> std::optional<loadgen::ReplayRow> {
-    if (end_wanted()) return std::nullopt;
     const auto row = plan->source->next();
-    if (!row) return std::nullopt;
+    cut_short = row && end_wanted();
+    if (!row || cut_short) return std::nullopt;
+    sent = row->arrival - Instant() + Span::ns(1);
     const auto hinted = hint ? hint->predict(row->output_tokens, replay.max_tokens) : 0;
     return loadgen::ReplayRow{row->arrival, row->prompt_tokens, row->output_tokens, hinted, row->content};
   };
@@ -344,6 +408,9 @@ Result<int> up(const UpFlags& flags) {
     if (!read) want_end();
   });
   if (!report) return std::unexpected(report.error());
+  if (cut_short) {  // the same arrivals, not those that Ctrl-C kept back
+    if (auto compared = compare_with(*plan, flags, sent); !compared) return std::unexpected(compared.error());
+  }
   const Ended ended = watch.end(*report, (net::steady_now() - begin).seconds());
   const launch::Child* child = fleet.dead();
   const std::string dead = child == nullptr ? "" : child->name();

@@ -77,9 +77,8 @@ Result<ReferenceRun> reference_run(const config::LoadedScenario& scenario, const
     const auto idle = instance.model->idle_power(instance.initial_clock);
     reference.idle_power = Milliwatts(reference.idle_power.value() + idle.value());
   }
-  auto result = sim::simulate(std::move(run->setup));
+  auto result = simulate_prepared(*run, recipe_name);
   reference.summary = std::move(result.summary);
-  reference.summary.recipe = recipe_name;
   reference.energy_j = energy.cumulative();
   if (writer) {
     if (auto closed = writer->close(reference.summary, result.curves); !closed) return std::unexpected(closed.error());

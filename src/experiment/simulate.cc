@@ -81,6 +81,24 @@ Result<PreparedRun> prepare_run(const config::LoadedScenario& loaded, const syst
   return prepare(*with, recipe, data_dir, requests);
 }
 
+sim::SimulationResult simulate_prepared(PreparedRun& run, const std::string& recipe) {
+  for (const auto& model : run.models) model->forget_asked();  // fitting beliefs asked about every shape
+  auto result = sim::simulate(std::move(run.setup));
+  journal::RunSummary& summary = result.summary;
+  for (const auto& model : run.models) {
+    for (std::string& sentence : model->extrapolated()) {
+      auto& all = summary.extrapolated;
+      if (std::ranges::find(all, sentence) == all.end()) all.push_back(std::move(sentence));
+    }
+  }
+  const workload::WorkloadStats read = run.source->stats();
+  summary.requests.clamped_prompts = read.clamped_prompts;
+  summary.requests.clamped_outputs = read.clamped_outputs;
+  summary.recipe = recipe;
+  summary.extrapolations = calibrate::extrapolations(run.beliefs);
+  return result;
+}
+
 Result<journal::RunSummary> run_simulation(const config::LoadedScenario& loaded, const systems::LoadedRecipe& recipe,
                                            const SimulateOptions& options) {
   const auto begin = std::chrono::steady_clock::now();
@@ -108,19 +126,7 @@ Result<journal::RunSummary> run_simulation(const config::LoadedScenario& loaded,
   }
 
   const auto sites = setup.sites;
-  for (const auto& model : run->models) model->forget_asked();  // fitting beliefs asked about every shape
-  auto result = sim::simulate(std::move(setup));
-  for (const auto& model : run->models) {
-    for (std::string& sentence : model->extrapolated()) {
-      auto& all = result.summary.extrapolated;
-      if (std::ranges::find(all, sentence) == all.end()) all.push_back(std::move(sentence));
-    }
-  }
-  const workload::WorkloadStats read = run->source->stats();
-  result.summary.requests.clamped_prompts = read.clamped_prompts;
-  result.summary.requests.clamped_outputs = read.clamped_outputs;
-  result.summary.recipe = recipe.recipe.name;
-  result.summary.extrapolations = calibrate::extrapolations(run->beliefs);
+  auto result = simulate_prepared(*run, recipe.recipe.name);
   result.summary.sim.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   result.summary.sim.peak_rss_bytes = peak_rss_bytes();
   if (writer) {

@@ -26,6 +26,9 @@ struct SimulateOptions {
 [[nodiscard]] Result<PreparedRun> prepare_run(const config::LoadedScenario& loaded, const systems::LoadedRecipe& recipe,
                                               const std::string& data_dir);
 
+/// Runs it, once; its summary says besides what was clamped and what extrapolated.
+[[nodiscard]] sim::SimulationResult simulate_prepared(PreparedRun& run, const std::string& recipe);
+
 /// Runs it and fills in wall time and peak memory. Errors: bad input (file, line, key), an unwritable directory.
 [[nodiscard]] Result<journal::RunSummary> run_simulation(const config::LoadedScenario& loaded,
                                                          const systems::LoadedRecipe& recipe,

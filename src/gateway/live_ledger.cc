@@ -46,7 +46,7 @@ void LiveLedger::put(InstanceId instance, const Event& event) {
   const auto i = index_.find(instance);
   if (!i) return;  // gone: nobody pays
   Meter& meter = meters_[*i];
-  if (meter.events.size() >= kEventsMax) unmetered(*i, event.at);
+  if (meter.events.size() >= kEventsMax) lose(*i, event.at);
   meter.events.push_back(event);
   if (Billed* r = find(event.request)) ++r->open;
   if (!meter.anchored) unmetered(*i, event.at);
@@ -199,6 +199,7 @@ void LiveLedger::reading(const EngineReading& reading) {
   const Picojoules drawn = reading.energy - meter.counter;
   meter.counter = reading.energy;
   counts_.metered += drawn;
+  if (meter.late) return read_late(i, drawn, reading.at);
   const Int128 whole = drawn.value() + meter.carry;
   const Int128 span = (reading.at - meter.since).ns();
   meter.carry = whole % span;
@@ -310,9 +311,29 @@ void LiveLedger::let_go(Billed& r) {
 
 void LiveLedger::unmetered(std::size_t i, Instant now) { book(i, std::nullopt, std::max(now, meters_[i].since)); }
 
+/// What its meter counts until it is read again is nobody's: the while in which it is drawn is booked by then.
+void LiveLedger::lose(std::size_t i, Instant now) {
+  unmetered(i, now);
+  meters_[i].late = true;
+}
+
+/// Of a while that is booked as unmetered already: in the totals, at one instant, and no request's.
+void LiveLedger::read_late(std::size_t i, Picojoules drawn, Instant at) {
+  constexpr Span kInstant = Span::us(1);
+  Meter& meter = meters_[i];
+  meter.late = false;
+  meter.carry = 0;
+  unmetered(i, std::max(meter.since, at - kInstant));
+  const Int128 span = std::max((at - meter.since).ns(), std::int64_t{1});
+  ledger_.power_changes(index_[i], meter.since, Milliwatts(static_cast<std::int64_t>(drawn.value() / span)), 0, 0);
+  meter.since = at;
+  ledger_.close(index_[i], at);
+  ledger_.power_unknown(index_[i], at, meter.decoding, meter.prefill_tokens);
+}
+
 void LiveLedger::tick(Instant now) {
   for (std::size_t i = 0; i < meters_.size(); ++i) {
-    if (meters_[i].anchored && now - meters_[i].since > kPatience) unmetered(i, now);
+    if (meters_[i].anchored && now - meters_[i].since > kPatience) lose(i, now);
   }
 }
 

@@ -141,6 +141,7 @@ class LiveLedger final : public journal::Sink {
   };
   struct Meter {
     bool anchored = false;  ///< readings come; else nobody meters it, and there is nothing to wait for
+    bool late = false;      ///< time is booked as unmetered of which it has not been read
     Instant since;          ///< of the newest reading, or given up since; booked up to here
     Instant read;           ///< the newest
     Picojoules counter;     ///< then
@@ -161,6 +162,8 @@ class LiveLedger final : public journal::Sink {
   void let_go(Billed& request);
   void refused(Billed& request);
   void unmetered(std::size_t i, Instant now);
+  void lose(std::size_t i, Instant now);
+  void read_late(std::size_t i, Picojoules drawn, Instant at);
   void prompts_under_way(InstanceId instance, std::int64_t tokens, Instant at);
   void rename(InstanceId instance, RequestId from, RequestId to);
   [[nodiscard]] Billed* find(RequestId id);

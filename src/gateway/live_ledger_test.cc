@@ -271,8 +271,15 @@ TEST(LiveLedger, SilentMetersHoldNobodyUpForEver) {
   books.ledger.tick(at(6000));
   EXPECT_FALSE(books.sink.all.at(2).metered);
   EXPECT_EQ(books.ledger.totals().unmetered, Span::ms(20 + 5980));
+  books.start(3, kA, 6100);
+  books.ledger.first_token(RequestId(3), at(6200));
   books.meter(kA, 7000, 7000);  // it comes back, and what it has counted is not lost
   books.expect_conserved(1000);
+  books.meter(kA, 100, 7100);
+  books.leave(3, 7100);
+  books.meter(kA, 0, 7200);
+  EXPECT_FALSE(books.sink.all.at(3).metered) << "who draws what of it nobody knows";
+  EXPECT_NEAR(books.joules(3), 0.1, 1e-3) << "what has been metered of it since";
   EXPECT_NEAR(books.ledger.totals().idle.energy.joules().value(), 7.0, 1e-9);
   books.counter_mj[0] = 0;  // a new agent
   books.meter(kA, 1, 8000);

@@ -2,8 +2,12 @@
 // What a planner wants of a fleet, and the way there from the present.
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
+#include <set>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "model/instance.h"
@@ -83,6 +87,29 @@ struct PoolWeight {
     weights.push_back({ClassId(static_cast<std::int32_t>(c)), PoolId(static_cast<std::int32_t>(at)), 1.0});
   }
   return weights;
+}
+
+/// The same where `served` pools alone take requests: what a class has in others goes to those of its own, by their
+/// weights, or else all of it to the next larger pool that serves, else to the next smaller one. Nobody serves: empty.
+[[nodiscard]] inline std::vector<PoolWeight> weights_where_served(std::span<const PoolWeight> weights,
+                                                                  const std::set<PoolId>& served) {
+  std::map<ClassId, std::pair<double, double>> sums;  // of all its pools, of those that serve
+  for (const PoolWeight& w : weights) {
+    auto& [all, there] = sums[w.request_class];
+    all += w.weight;
+    if (served.contains(w.pool)) there += w.weight;
+  }
+  std::vector<PoolWeight> kept;
+  for (const PoolWeight& w : weights) {
+    auto& [all, there] = sums[w.request_class];
+    if (there > 0.0) {
+      if (served.contains(w.pool)) kept.push_back({w.request_class, w.pool, w.weight * all / there});
+    } else if (all > 0.0 && !served.empty()) {
+      const auto larger = served.lower_bound(w.pool);
+      kept.push_back({w.request_class, larger == served.end() ? *served.rbegin() : *larger, std::exchange(all, 0.0)});
+    }
+  }
+  return kept;
 }
 
 /// Instances of the pool keep their clocks within this.

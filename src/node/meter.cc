@@ -10,9 +10,10 @@ constexpr std::uint64_t kWrap = std::uint64_t{1} << 32U;
 /// A 32-bit counter that overflowed lies this close below 2^32: 1 MJ, more than a GPU draws between two samples.
 constexpr std::uint64_t kNearWrap = 1'000'000'000;
 
-constexpr Span kMean = Span::s(1);      ///< what a mean reading is the mean of
-constexpr Span kSlack = Span::ms(200);  ///< the sample before may lie this much further back
-constexpr std::int64_t kSteady = 200;   ///< moved by less than one part in so many: still
+constexpr Span kRefresh = Span::ms(100);  ///< a counter is refreshed at least so often
+constexpr Span kMean = Span::s(1);        ///< what a mean reading is the mean of
+constexpr Span kSlack = Span::ms(200);    ///< the sample before may lie this much further back
+constexpr std::int64_t kSteady = 200;     ///< moved by less than one part in so many: still
 constexpr Int128 kPicoPerMicro = 1'000'000;
 
 Picojoules drawn(Milliwatts power, Span d) { return Picojoules(Int128{power.value()} * d.ns()); }
@@ -116,8 +117,8 @@ void EnergyMeter::sample(std::optional<std::uint64_t> counter_mj, Milliwatts pow
     const Span half = elapsed / 2;
     since_ += drawn(power_, half) + drawn(power, elapsed - half);
     if (counter_mj && counter_ && *counter_mj != *counter_) {
-      // The jump happened since the last sample; halfway is off by half a period at most.
-      const Picojoules after_jump = drawn(power, elapsed - half);
+      // The newest jump happened since the last sample, and a period ago at most: halfway is off by half of that.
+      const Picojoules after_jump = drawn(power, std::min(elapsed - half, kRefresh / 2));
       if (anchored_) {
         settled_ += jump(*counter_, *counter_mj);
       } else {

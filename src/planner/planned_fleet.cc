@@ -153,8 +153,11 @@ Result<void> PlannedFleet::begin(const systems::Recipe& recipe) {
       return begun;
     }
     if (mode == Mode::Enforce && !first->weights.empty()) {  // from the first request on, as in the simulator
-      scaler_->adopt(first->weights, {});
-      reroute(first->weights, now());
+      std::set<PoolId> served;
+      for (const auto& member : scaler_->members()) served.insert(member.pool);
+      const auto weights = weights_where_served(first->weights, served);
+      scaler_->adopt(weights, {});
+      reroute(weights, now());
     }
   }
   count_arrivals();

@@ -8,6 +8,7 @@
 
 #include "config/nodes.h"
 #include "journal/names.h"
+#include "net/log.h"
 #include "planner/planned_fleet.h"
 
 namespace wattle::planner {
@@ -59,6 +60,7 @@ Result<PlannedFleet::FirstPlan> PlannedFleet::first_plan(const systems::Recipe& 
 Result<void> PlannedFleet::begin_first(const FirstPlan& first, Mode mode) {
   const auto& engines = first.engines;
   std::vector<std::vector<InstanceId>> begun;
+  std::int64_t without_slot = 0;
   for (const auto& [shape, pool, weight] : engines) {
     auto& ids = begun.emplace_back();
     for (const std::size_t fleet : config::instances_of(shape, loaded_.scenario)) {
@@ -67,7 +69,10 @@ Result<void> PlannedFleet::begin_first(const FirstPlan& first, Mode mode) {
       };
       const auto slot =
           std::ranges::find_if(slots_, [&](const EngineSlot& s) { return s.pool == fleet && !overlaps(s); });
-      if (slot == slots_.end() && first.planned && ids.empty() && !engines_.empty()) break;
+      if (slot == slots_.end() && first.planned && ids.empty() && !engines_.empty()) {
+        ++without_slot;
+        break;
+      }
       if (slot == slots_.end()) {
         const auto wanted = std::ranges::count(engines, shape, &First::shape);
         return bad_input(
@@ -83,6 +88,10 @@ Result<void> PlannedFleet::begin_first(const FirstPlan& first, Mode mode) {
                            .decode = ids.empty() ? kNoInstance : ids.back()}));
       if (!at(ids.back()).process) return external_failure("engine", "the first engines could not be started");
     }
+  }
+  if (without_slot > 0) {
+    net::log_line(net::LogLevel::Warning, "no slots for all that the first plan begins with",
+                  {{"wanted", static_cast<std::int64_t>(engines.size())}, {"without_slot", without_slot}});
   }
   for (std::size_t i = 0; i < begun.size(); ++i) {
     if (begun[i].empty()) continue;

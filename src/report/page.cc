@@ -101,7 +101,8 @@ std::string findings(const Comparison& c) {
                          escape(run.label));
     } else if (s.unmetered_s > 0.0) {
       out += fmt::format(
-          "<p class=\"note\">{}: {} of instance time were not metered; what was drawn then is in no figure.</p>",
+          "<p class=\"note\">{}: {} of instance time were not metered; what was drawn then is no request's, and in the "
+          "totals as far as a meter that was read later had counted it.</p>",
           escape(run.label), duration_ms(s.unmetered_s * 1e3));
     }
   }

@@ -1,8 +1,6 @@
 #include "testbed/emulated_fleet.h"
 
 #include <fmt/format.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,6 +9,7 @@
 #include "config/engine_arguments.h"
 #include "config/fleet_check.h"
 #include "config/locate.h"
+#include "config/nodes.h"
 #include "virtual_gpu/virtual_gpu.h"
 
 namespace wattle::testbed {
@@ -23,23 +22,17 @@ const char* role_name(Role role) {
 
 std::string number(double value) { return fmt::format("{}", value); }
 
-/// A port of ours nobody listens at just now: a process started there later finds it free, as good as always.
-Result<std::string> free_endpoint() {
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  const bool bound = fd >= 0 && bind(fd, reinterpret_cast<const sockaddr*>(&address), size) == 0 &&
-                     getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) == 0;
-  if (fd >= 0) close(fd);
-  if (!bound) return external_failure("127.0.0.1", "no free port for an engine's metrics");
-  return fmt::format("tcp://127.0.0.1:{}", ntohs(address.sin_port));
-}
-
 /// Places of a [[fleet]] entry; where a planner starts engines, each shape has at least one.
 std::int32_t places(const config::PoolOptions& pool, bool scales) {
   return scales ? std::max(pool.count, 1) : pool.count;
+}
+
+FleetEngine engine_of(const config::PoolOptions& pool, std::int32_t first_gpu) {
+  FleetEngine made;
+  made.role = pool.role;
+  made.site = pool.site;
+  for (std::int32_t g = 0; g < pool.tensor_parallel; ++g) made.gpus.push_back(std::to_string(first_gpu + g));
+  return made;
 }
 
 }  // namespace
@@ -85,18 +78,17 @@ std::optional<EmulatedFleet::Booked> EmulatedFleet::booked() {
   const auto answer = caller_->call(admin_url_, "GET", "/usage");
   const auto usage = answer ? nlohmann::json::parse(answer->body, nullptr, false) : nlohmann::json();
   if (!usage.is_object() || !usage.contains("energy_j") || !usage["energy_j"]["total"].is_number()) return std::nullopt;
-  return Booked{usage["energy_j"]["total"].get<double>(), usage.value("gpu_s", 0.0)};
+  return Booked{usage["energy_j"]["total"].get<double>(), usage.value("gpu_s", 0.0), usage.value("unmetered_s", 0.0)};
 }
 
-std::vector<bool> EmulatedFleet::running() {
-  std::vector<bool> result(engines_.size(), planner_url_.empty());
-  if (planner_url_.empty()) return result;
-  for (const auto& engine : planned()) {
-    for (std::size_t i = 0; i < engines_.size(); ++i) {
-      if (engine.value("gpus", std::vector<std::string>{}) == engines_[i].gpus) result[i] = true;
-    }
+std::vector<std::vector<std::string>> EmulatedFleet::running() {
+  std::vector<std::vector<std::string>> gpus;
+  if (planner_url_.empty()) {
+    for (const auto& engine : engines_) gpus.push_back(engine.gpus);
+  } else {
+    for (const auto& engine : planned()) gpus.push_back(engine.value("gpus", std::vector<std::string>{}));
   }
-  return result;
+  return gpus;
 }
 
 bool EmulatedFleet::switching() {
@@ -107,8 +99,12 @@ bool EmulatedFleet::switching() {
 Result<void> EmulatedFleet::emulate_gpus(const FleetPlan& plan) {
   if (auto ok = config::check_tensor_parallel_only(plan.scenario, "an emulated fleet"); !ok) return ok;
   const auto& scenario = plan.scenario.scenario;
-  std::int32_t gpus = 0;
-  for (const auto& pool : scenario.pools) gpus += places(pool, plan.scales) * pool.tensor_parallel;
+  gpus_ = 0;
+  if (plan.scales && !scenario.nodes.empty()) {
+    for (const Node& node : config::nodes_of(scenario)) gpus_ += node.gpus;
+  } else {
+    for (const auto& pool : scenario.pools) gpus_ += places(pool, plan.scales) * pool.tensor_parallel;
+  }
   const auto& gpu = plan.scenario.gpus.front();
   for (const auto& other : plan.scenario.gpus) {
     if (other.name != gpu.name) {
@@ -116,44 +112,57 @@ Result<void> EmulatedFleet::emulate_gpus(const FleetPlan& plan) {
                                           other.name + " (wattle sim runs it)");
     }
   }
-  if (gpus > virtual_gpu::kMaxGpus) {
+  if (gpus_ > virtual_gpu::kMaxGpus) {
     return bad_input(scenario.file, fmt::format("wattle up emulates at most {} GPUs; this fleet has {} (wattle sim "
                                                 "runs it)",
-                                                virtual_gpu::kMaxGpus, gpus));
+                                                virtual_gpu::kMaxGpus, gpus_));
   }
   // Children find the virtual GPUs through this variable, as they would find real ones through the driver.
   const auto board = fmt::format(
       "{},count={},name={},clock_min={},clock_max={},power_limit_w={:.0f},call_ms={},transition_ms={}",
-      (folder_ / "gpus").string(), gpus, gpu.name, gpu.clock_min.value(), gpu.clock_max.value(), gpu.tdp.value(),
+      (folder_ / "gpus").string(), gpus_, gpu.name, gpu.clock_min.value(), gpu.clock_max.value(), gpu.tdp.value(),
       scenario.clock_delays.call.ns() / 1'000'000, scenario.clock_delays.transition.ns() / 1'000'000);
   setenv(virtual_gpu::kBoardVariable, board.c_str(), 1);
   return {};
 }
 
+/// As many slots as a node's GPUs hold of each shape that may stand there; without [[node]]s each place has its own.
 Result<void> EmulatedFleet::place_engines(const FleetPlan& plan) {
   const auto& scenario = plan.scenario.scenario;
+  if (plan.scales && !scenario.nodes.empty()) {
+    std::vector<std::int32_t> first{0};
+    for (const Node& node : config::nodes_of(scenario)) first.push_back(first.back() + node.gpus);
+    for (std::size_t p = 0; p < scenario.pools.size(); ++p) {
+      const std::int32_t tp = scenario.pools[p].tensor_parallel;
+      for (const NodeId node : config::nodes_for(scenario, p)) {
+        const auto n = static_cast<std::size_t>(node.value());
+        for (std::int32_t gpu = first[n]; gpu + tp <= first[n + 1]; gpu += tp) reserve(p, gpu, node, plan);
+      }
+    }
+    return {};
+  }
   std::int32_t next_gpu = 0;
   for (std::size_t p = 0; p < scenario.pools.size(); ++p) {
     const auto& pool = scenario.pools[p];
-    for (std::int32_t i = 0; i < places(pool, plan.scales); ++i) {
-      FleetEngine made;
-      made.role = pool.role;
-      made.site = pool.site;
-      for (std::int32_t g = 0; g < pool.tensor_parallel; ++g) made.gpus.push_back(std::to_string(next_gpu++));
-      const auto placed = plan.scales ? reserve(p, made) : start_engine(plan, pool, made);
-      if (!placed) return placed;
+    for (std::int32_t i = 0; i < places(pool, plan.scales); ++i, next_gpu += pool.tensor_parallel) {
+      if (plan.scales) {
+        reserve(p, next_gpu, NodeId(0), plan);
+        continue;
+      }
+      FleetEngine made = engine_of(pool, next_gpu);
+      if (auto started = start_engine(plan, pool, made); !started) return started;
       engines_.push_back(std::move(made));
     }
   }
   return {};
 }
 
-Result<void> EmulatedFleet::reserve(std::size_t pool, FleetEngine& engine) {
-  auto endpoint = free_endpoint();
-  if (!endpoint) return std::unexpected(endpoint.error());
-  engine.fpm = *endpoint;
-  slots_.insert(slots_.end(), {"--slot", fmt::format("{}={}@{}", pool, fmt::join(engine.gpus, ","), engine.fpm)});
-  return {};
+void EmulatedFleet::reserve(std::size_t pool, std::int32_t first_gpu, NodeId node, const FleetPlan& plan) {
+  FleetEngine made = engine_of(plan.scenario.scenario.pools[pool], first_gpu);
+  made.fpm = fmt::format("ipc://{}/fpm-{}", folder_.string(), engines_.size());
+  slots_.insert(slots_.end(),
+                {"--slot", fmt::format("{}={}@{},node={}", pool, fmt::join(made.gpus, ","), made.fpm, node.value())});
+  engines_.push_back(std::move(made));
 }
 
 Result<void> EmulatedFleet::start_engine(const FleetPlan& plan, const config::PoolOptions& pool, FleetEngine& engine) {

@@ -49,19 +49,20 @@ class EmulatedFleet {
   /// Starts everything; returns once the gateway knows a live engine of each role. Errors: a fleet this machine cannot
   /// emulate, a process that does not come up (with its last words).
   [[nodiscard]] Result<void> build(const FleetPlan& plan);
-  /// Which of engines() run now; all of them where there is no planner.
-  [[nodiscard]] std::vector<bool> running();
+  /// The GPUs of each engine that runs now.
+  [[nodiscard]] std::vector<std::vector<std::string>> running();
   /// Does some engine start or drain just now? Never where there is no planner.
   [[nodiscard]] bool switching();
   /// What the gateway's ledger has booked so far. Nothing: it does not answer, or no meter has been read yet.
   struct Booked {
     double energy_j = 0.0;
     double gpu_s = 0.0;
+    double unmetered_s = 0.0;  ///< of its engines; what they drew then is not in energy_j
   };
   [[nodiscard]] std::optional<Booked> booked();
   [[nodiscard]] const std::string& gateway_url() const { return gateway_url_; }
   [[nodiscard]] const std::string& admin_url() const { return admin_url_; }
-  [[nodiscard]] const std::vector<FleetEngine>& engines() const { return engines_; }
+  [[nodiscard]] std::int32_t gpus() const { return gpus_; }
   /// A process that should run and does not, or null.
   [[nodiscard]] const launch::Child* dead();
 
@@ -71,7 +72,7 @@ class EmulatedFleet {
   nlohmann::json planned();  ///< the planner's engines, as it tells them
   Result<void> emulate_gpus(const FleetPlan& plan);
   Result<void> place_engines(const FleetPlan& plan);
-  Result<void> reserve(std::size_t pool, FleetEngine& engine);
+  void reserve(std::size_t pool, std::int32_t first_gpu, NodeId node, const FleetPlan& plan);
   Result<void> start_engine(const FleetPlan& plan, const config::PoolOptions& pool, FleetEngine& engine);
   Result<void> start_control(const FleetPlan& plan);
   Result<void> start_planner(const FleetPlan& plan);
@@ -81,6 +82,7 @@ class EmulatedFleet {
   std::vector<FleetEngine> engines_;
   std::string gateway_url_;
   std::string admin_url_;
+  std::int32_t gpus_ = 0;
   std::vector<std::string> slots_;  ///< the planner's arguments
   std::string planner_url_;         ///< empty: no planner
   std::unique_ptr<launch::AdminCaller> caller_;

@@ -1,15 +1,18 @@
 #include "testbed/tally.h"
 
+#include <cstdlib>
+#include <string>
+
 namespace wattle::testbed {
 
 Readings look(const std::vector<node::Gpu>& gpus, EmulatedFleet& fleet) {
   Readings readings;
-  const auto running = fleet.running();
-  std::size_t g = 0;
-  for (std::size_t i = 0; i < running.size(); ++i) {
-    for (std::size_t k = 0; k < fleet.engines()[i].gpus.size() && g < gpus.size(); ++k, ++g) {
-      readings.clocks_mhz.push_back(running[i] ? gpus[g].sm_clock().value.value() : 0);
-      if (running[i]) readings.power_w += to_watts(gpus[g].power().value).value();
+  for (const auto& engine : fleet.running()) {
+    for (const std::string& gpu : engine) {
+      const auto g = static_cast<std::size_t>(std::strtoul(gpu.c_str(), nullptr, 10));
+      if (g >= gpus.size()) continue;
+      readings.clocks_mhz.push_back(gpus[g].sm_clock().value.value());
+      readings.power_w += to_watts(gpus[g].power().value).value();
     }
   }
   return readings;

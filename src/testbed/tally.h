@@ -10,7 +10,7 @@ namespace wattle::testbed {
 
 struct Readings {
   double power_w = 0.0;                  ///< of GPUs whose engine runs
-  std::vector<std::int32_t> clocks_mhz;  ///< 0: its engine does not run
+  std::vector<std::int32_t> clocks_mhz;  ///< of those, engine by engine
 };
 
 /// `gpus` by index, as the fleet's engines take them.

@@ -27,7 +27,7 @@ struct BoardSpec {
   Span transition_delay = Span::ms(20);        ///< transition_ms=; from the call's return to the clock being there
 };
 
-inline constexpr std::int32_t kMaxGpus = 64;
+inline constexpr std::int32_t kMaxGpus = 512;
 inline constexpr const char* kBoardVariable = "WATTLE_FAKE_NVML";         ///< environment: the spec
 inline constexpr const char* kFaultVariable = "WATTLE_FAKE_NVML_FAULTS";  ///< environment: see FaultPoint
 

@@ -167,6 +167,21 @@ TEST_F(MeanMeter, WhatAPowerReadingMeansIsStated) {
   EXPECT_EQ(old->by_index(0)->power_reading(), node::PowerReading::OneSecondMean);
 }
 
+/// An agent that hangs for seconds: the counter's newest value is no older for that.
+TEST(EnergyMeter, AfterALongWhileWithoutASampleItIsNotAheadOfTheCounter) {
+  for (const auto reading : {node::PowerReading::Instant, node::PowerReading::OneSecondMean}) {
+    node::EnergyMeter meter(reading);
+    const auto sample = [&](std::int64_t ms) {
+      meter.sample(static_cast<std::uint64_t>(ms / 100 * 100) * 300, Milliwatts(300'000), Instant() + Span::ms(ms));
+    };
+    for (std::int64_t ms = 0; ms <= 2'000; ms += 5) sample(ms);
+    for (std::int64_t ms = 10'000; ms <= 11'000; ms += 5) {
+      sample(ms);
+      EXPECT_NEAR(meter.total().joules().value(), 0.3 * static_cast<double>(ms), 0.3 * 100.0) << ms;
+    }
+  }
+}
+
 TEST(EnergyMeter, ADriverReloadIsNoNegativeEnergy) {
   node::EnergyMeter meter;
   const Instant t;
