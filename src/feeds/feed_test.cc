@@ -9,7 +9,6 @@
 #include "base/file.h"
 #include "base/timestamp.h"
 #include "feeds/generation_mix.h"
-#include "feeds/price.h"
 
 namespace wattle::feeds {
 
@@ -268,28 +267,6 @@ TEST(Feed, RealFiles) {
                                          text("/LLM_Serving_FREESH/marginal_emission_3sites.csv"), "slots"));
   EXPECT_EQ(site1.readings().size(), 288U);
   EXPECT_EQ(std::ranges::count_if(site1.readings(), [](const Reading& r) { return r.value->value() < 0.0; }), 3);
-}
-
-TEST(Price, ReadsCaiso) {
-  const auto made = parse_caiso_price(
-      "INTERVALSTARTTIME_GMT,INTERVALENDTIME_GMT,VALUE\n2024-05-09 07:00:00,2024-05-09 07:05:00,48.469\n"
-      "2024-05-09 07:05:00,2024-05-09 07:10:00,-56.7\n",
-      "price.csv");
-  ASSERT_TRUE(made.has_value()) << made.error().message();
-  EXPECT_EQ(made->at(Instant() + Span::s(300)).value(), -56.7);
-  const auto gap = parse_caiso_price(
-      "INTERVALSTARTTIME_GMT,INTERVALENDTIME_GMT,VALUE\n2024-05-09 07:00:00,x,1\n2024-05-09 07:05:00,x,1\n"
-      "2024-05-09 07:15:00,x,1\n",
-      "price.csv");
-  ASSERT_FALSE(gap.has_value());
-  EXPECT_EQ(gap.error().where, "price.csv:4");
-  const char* data = std::getenv("WATTLE_DATA");
-  if (data == nullptr) return;
-  const auto text = read_file(std::string(data) + "/caiso-price-5min/CAISO_20240509_20240521.csv");
-  ASSERT_TRUE(text.has_value());
-  const auto week = parse_caiso_price(*text, "CAISO");
-  ASSERT_TRUE(week.has_value()) << week.error().message();
-  EXPECT_EQ(week->points().size(), 3468U);
 }
 
 }  // namespace wattle::feeds

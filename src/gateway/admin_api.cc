@@ -42,7 +42,10 @@ nlohmann::ordered_json table_of(const std::vector<journal::UsageRow>& rows) {
 /// Of instances or sites.
 nlohmann::ordered_json places_of(const std::vector<journal::UsageRow>& rows) {
   auto table = table_of(rows);
-  for (const auto& row : rows) table[row.name]["unknown_carbon_j"] = or_null(row.unknown_carbon);
+  for (const auto& row : rows) {
+    table[row.name]["unknown_carbon_j"] = or_null(row.unknown_carbon);
+    table[row.name]["unknown_price_j"] = or_null(row.unknown_price);
+  }
   return table;
 }
 
@@ -149,7 +152,8 @@ nlohmann::ordered_json AdminApi::usage() {
                         {"decode", or_null(used.energy.decode)},
                         {"idle", or_null(used.energy.idle)},
                         {"residue", or_null(used.energy.residue)},
-                        {"unknown_carbon", or_null(used.energy.unknown_carbon)}};
+                        {"unknown_carbon", or_null(used.energy.unknown_carbon)},
+                        {"unknown_price", or_null(used.energy.unknown_price)}};
     body["carbon_g"] = or_null(used.carbon);
     body["cost_usd"] = or_null(used.cost);
     body["meters"] = used.meters;
