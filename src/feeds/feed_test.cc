@@ -269,4 +269,29 @@ TEST(Feed, RealFiles) {
   EXPECT_EQ(std::ranges::count_if(site1.readings(), [](const Reading& r) { return r.value->value() < 0.0; }), 3);
 }
 
+TEST(Feed, APartIsWhatBeginsWithin) {
+  FeedBuilder builder(label());
+  for (int h = 0; h < 5; ++h) builder.add({.from = hour(h), .value = GramsPerKwh(100.0 + h)});
+  const Feed feed = must(std::move(builder).build("feed"));
+  const Feed part = must(feed.between(hour(1), hour(3), "feed"));
+  ASSERT_EQ(part.readings().size(), 2U);
+  EXPECT_EQ(part.begin(), hour(1));
+  EXPECT_EQ(part.end(), hour(3));
+  EXPECT_EQ(must(feed.between(std::nullopt, hour(2), "feed")).readings().size(), 2U);
+  const auto nothing = feed.between(hour(7), std::nullopt, "f.csv");
+  ASSERT_FALSE(nothing.has_value());
+  EXPECT_EQ(nothing.error().where, "f.csv");
+}
+
+TEST(Mix, WhatDrawsPowerCountsAsNoneAndIsSaid) {
+  const Feed feed =
+      must(parse_generation_mix(ipcc_lifecycle(), label(),
+                                "datetime_utc,wind_mw,solar_mw,hydro_mw,oil_mw,gas_mw,coal_mw,nuclear_mw,other_mw\n"
+                                "2022-01-01 00:00:00,0,-5,-700,0,10,10,0,0\n2022-01-01 01:00:00,1,-5,0,0,0,0,0,0\n",
+                                "mix.csv"));
+  EXPECT_DOUBLE_EQ(feed.readings()[0].value->value(), 655.0);
+  EXPECT_DOUBLE_EQ(feed.readings()[1].value->value(), 11.0);
+  EXPECT_EQ(warnings_of(feed), "3 negative megawatts: such a source draws power, counted as none\n");
+}
+
 }  // namespace wattle::feeds
