@@ -113,7 +113,7 @@ std::string AdminApi::metrics_text() {
     extras.tokens = core.tokens();
     report_to_command_ns = control_.report_to_command_ns();
     extras.used = ledger_.consumption([this](TenantId tenant) { return tenants_.name_of(tenant); });
-    extras.unmetered_workers = control_.unmetered_workers(now);
+    extras.unmetered_workers = workers_.unmetered(core, now);
     extras.unmetered_requests = ledger_.unmetered_requests();
     extras.by_model = ledger_.by_model(options_.models, [this](TenantId tenant) { return tenants_.name_of(tenant); });
     for (const auto& state : workers_.states()) {
@@ -284,8 +284,8 @@ nlohmann::ordered_json AdminApi::workers(std::optional<std::int32_t> only_id) {
 }
 
 void AdminApi::post_worker(net::Exchange& exchange) {
-  const auto refuse = [&](const char* param, std::string message) {
-    answer_error(exchange, {400, std::move(message), "invalid_request_error", param, ""});
+  const auto refuse = [&](std::string param, std::string message) {
+    answer_error(exchange, {400, std::move(message), "invalid_request_error", std::move(param), ""});
   };
   auto wanted = read_worker(exchange.body());
   if (!wanted) return answer_error(exchange, wanted.error());
@@ -296,8 +296,11 @@ void AdminApi::post_worker(net::Exchange& exchange) {
     }
     return answer_json(exchange, 200, {{"id", std::to_string(known->id.value())}, {"status", "accepted"}});
   }
-  const auto id = workers_.add(*wanted, "url");
-  if (!id) return refuse(id.error().where == "url" ? "url" : "", id.error().message());
+  const auto id = workers_.add(*wanted, "");
+  if (!id) {  // where: the key, which a policy follows with the flag that says the same
+    const std::string& where = id.error().where;
+    return refuse(where.substr(0, where.find(' ')), id.error().message());
+  }
   if (!wanted->url.empty()) {
     if (const auto listening = workers_.listen_to(*id); !listening) {
       workers_.remove(*id);
@@ -410,6 +413,10 @@ void AdminApi::one_worker(net::Exchange& exchange, std::string_view text) {
                                        "invalid_request_error", "url", ""});
       }
       url = given->get<std::string>();
+    }
+    if (const auto other = workers_.other_at(InstanceId(id), url)) {
+      return answer_error(exchange, {409, fmt::format("worker {} stands there", other->value()),
+                                     "invalid_request_error", "url", "worker_exists"});
     }
     if (const auto taken = workers_.take_back(InstanceId(id), url); !taken) {
       return answer_error(exchange, {400, taken.error().message(), "invalid_request_error", "url", ""});
