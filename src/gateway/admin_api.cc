@@ -299,7 +299,10 @@ void AdminApi::post_worker(net::Exchange& exchange) {
   const auto id = workers_.add(*wanted, "");
   if (!id) {  // where: the key, which a policy follows with the flag that says the same
     const std::string& where = id.error().where;
-    return refuse(where.substr(0, where.find(' ')), id.error().message());
+    std::string key = where.substr(0, where.find(' '));
+    const bool several = nlohmann::json::parse(exchange.body(), nullptr, false).contains("models");
+    if (key == "models" && !several) key = "model_id";
+    return refuse(std::move(key), id.error().message());
   }
   if (!wanted->url.empty()) {
     if (const auto listening = workers_.listen_to(*id); !listening) {

@@ -238,7 +238,8 @@ TEST(Places, WhatIsWrongWithAWorkerIsSaidByItsKey) {
   for (const auto& [rest, key] : {std::pair{R"("site":"Nowhere"})", "site"},
                                   {R"("pool":"none"})", "pool"},
                                   {R"("type":"XL"})", "type"},
-                                  {R"("model_id":"other"})", "models"},
+                                  {R"("models":["m","other"]})", "models"},
+                                  {R"("model_id":"other"})", "model_id"},
                                   {R"("worker_type":"prefill","decode":"7"})", "decode"}}) {
     EXPECT_EQ(call(rig, "POST", "/workers", begin + rest, "400")["error"]["param"], key);
   }
