@@ -78,6 +78,23 @@ Result<EngineFlag> parse_engine(const std::string& text) {
   return flag;
 }
 
+/// What is refused of an engine before anything is measured for it.
+Result<EngineFlag> checked_engine(const std::string& text, const Flags& flags, const experiment::LiveFleet& fleet) {
+  auto engine = parse_engine(text);
+  if (!engine) return engine;
+  // Where the gateway decides, it is the gateway that has to know more.
+  if (!systems::clock_shares_admission(fleet.recipe(), engine->role)) {
+    const auto known = fleet.check_scenario(static_cast<std::int32_t>(engine->gpus.size()));
+    return known ? std::move(engine) : std::unexpected(known.error());
+  }
+  if (flags.shadow) {
+    return bad_input("--shadow", fleet.recipe().name +
+                                     " decides its clocks at the gateway: there its mode is said "
+                                     "(--set frequency.mode=shadow)");
+  }
+  return engine;
+}
+
 /// `fleet` outlives the agent.
 Result<std::vector<node::AgentEngine>> make_engines(const Flags& flags, experiment::LiveFleet& fleet) {
   Slo slo;
@@ -86,14 +103,13 @@ Result<std::vector<node::AgentEngine>> make_engines(const Flags& flags, experime
   if (flags.tbt_ms > 0.0) slo.tbt = Span::from_seconds(flags.tbt_ms * 1e-3);
   std::vector<node::AgentEngine> engines;
   for (const auto& text : flags.engines) {
-    const auto parsed = parse_engine(text);
+    const auto parsed = checked_engine(text, flags, fleet);
     if (!parsed) return std::unexpected(parsed.error());
     node::AgentEngine engine;
     engine.endpoint = parsed->endpoint;
     engine.gpus = parsed->gpus;
     auto& instance = engine.instance;
     instance.view.id = InstanceId(static_cast<std::int32_t>(engines.size()));
-    // Where the gateway decides, it is the gateway that has to know more.
     const bool leased = systems::clock_shares_admission(fleet.recipe(), parsed->role);
     const auto gpus = static_cast<std::int32_t>(parsed->gpus.size());
     auto spec =
@@ -103,11 +119,6 @@ Result<std::vector<node::AgentEngine>> make_engines(const Flags& flags, experime
     instance.view.spec = instance.spec.get();
     instance.view.clock_commanded = MegaHertz(0);  // nothing yet: the first decision is always sent
     instance.mode = systems::frequency_of(fleet.recipe(), parsed->role).mode;
-    if (flags.shadow && leased) {
-      return bad_input("--shadow", fleet.recipe().name +
-                                       " decides its clocks at the gateway: there its mode is said "
-                                       "(--set frequency.mode=shadow)");
-    }
     if (flags.shadow && instance.mode == Mode::Enforce) instance.mode = Mode::Shadow;
     if (leased) {
       engine.leased = fleet.gpu().clock_max;  // the gateway's to decide
@@ -163,27 +174,23 @@ Result<int> unlock(const Flags& flags) {
   return done->failed.empty() ? 0 : 3;
 }
 
-Result<int> check(const Flags& flags) {
+Result<int> check(const Flags& flags, const experiment::LiveFleet& fleet) {
   for (const auto& text : flags.engines) {
-    if (const auto engine = parse_engine(text); !engine) return std::unexpected(engine.error());
+    if (const auto engine = checked_engine(text, flags, fleet); !engine) return std::unexpected(engine.error());
   }
-  if (const auto address = net::parse_host_port(flags.admin, "--admin"); !address) {
-    return std::unexpected(address.error());
-  }
-  const auto fleet = experiment::LiveFleet::load(flags.fleet);
-  return fleet ? Result<int>(0) : std::unexpected(fleet.error());
+  return 0;
 }
 
 Result<int> run(const Flags& flags) {
   apply_log_format(flags.log_format);
   if (flags.unlock) return unlock(flags);
-  if (flags.check) return check(flags);
   if (flags.engines.empty()) return bad_input("--engine", "is needed at least once");
   if (flags.fleet.recipe.empty()) return bad_input("--recipe", "is empty; static-max leaves clocks at their highest");
   const auto address = net::parse_host_port(flags.admin, "--admin");
   if (!address) return std::unexpected(address.error());
   auto fleet = experiment::LiveFleet::load(flags.fleet);
   if (!fleet) return std::unexpected(fleet.error());
+  if (flags.check) return check(flags, *fleet);
   auto engines = make_engines(flags, *fleet);
   if (!engines) return std::unexpected(engines.error());
 

@@ -23,7 +23,7 @@ constexpr const char* kSources =
 struct CarbonFlags {
   std::string source;
   std::string zone;
-  std::string wish = "latest";
+  std::string wish;  ///< empty: latest
   std::string kind;
   std::string scope;
   std::string from;
@@ -59,9 +59,21 @@ Result<feeds::Query> query_of(const CarbonFlags& flags, Source source) {
   if (!from) return std::unexpected(from.error());
   const auto to = time_of("--to", flags.to);
   if (!to) return std::unexpected(to.error());
+  if (*from && *to && **to <= **from) return bad_input("--to", "does not lie after --from");
   query.from = *from;
   query.to = *to;
   return query;
+}
+
+/// What would do nothing beside --file.
+Result<void> check_file_flags(const CarbonFlags& flags, bool of_source) {
+  for (const auto& [flag, value] :
+       {std::pair{"--wish", &flags.wish}, {"--key-file", &flags.key_file}, {"--base-url", &flags.base_url}}) {
+    if (!value->empty()) return bad_input(flag, "says what a source is asked, and how; with --file none is asked");
+  }
+  if (!of_source && !flags.zone.empty()) return bad_input("--zone", "a CSV holds one zone, and does not say which");
+  if (of_source && !flags.column.empty()) return bad_input("--column", "is for csv-watttime; an answer has none");
+  return {};
 }
 
 Result<Feed> feed_of(const CarbonFlags& flags) {
@@ -79,12 +91,14 @@ Result<Feed> feed_of(const CarbonFlags& flags) {
   if (asks) {
     feed = ask_source(*query, flags.key_file, Span::from_seconds(flags.timeout_s));
   } else {
+    if (auto ok = check_file_flags(flags, source.has_value()); !ok) return std::unexpected(ok.error());
     const auto text = read_file(flags.file);
     if (!text) return std::unexpected(text.error());
     feed = feeds::parse_stored(flags.source, *query, flags.column, *text, flags.file);
   }
   if (!feed) return feed;
   if (auto ok = feeds::check_label(feed->label(), wanted); !ok) return std::unexpected(ok.error());
+  if (!asks && (query->from || query->to)) return feed->between(query->from, query->to, flags.file);
   return feed;
 }
 
@@ -126,8 +140,8 @@ void add_carbon(Command app, int& exit_code) {
   Command command = app.add_subcommand("carbon", "What a carbon source says: intensity against time, as CSV or JSON");
   auto flags = std::make_shared<CarbonFlags>();
   command.add_option("--source", flags->source, kSources).required();
-  command.add_option("--zone", flags->zone, "zone, region, node id or location, by the source's own name");
-  command.add_option("--wish", flags->wish, "latest, history or forecast")
+  command.add_option("--zone", flags->zone, "zone, region, node id or location, by the source's own name; of no CSV");
+  command.add_option("--wish", flags->wish, "latest, history or forecast (default: latest)")
       .check(one_of({"latest", "history", "forecast"}));
   command.add_option("--kind", flags->kind, "average or marginal; default: what the source is known for")
       .check(one_of({"average", "marginal"}));
@@ -135,8 +149,9 @@ void add_carbon(Command app, int& exit_code) {
       .add_option("--scope", flags->scope,
                   "lifecycle or direct; electricity-maps is asked for lifecycle unless this says otherwise")
       .check(one_of({"lifecycle", "direct"}));
-  command.add_option("--from", flags->from, "time with its offset, or UTC");
-  command.add_option("--to", flags->to, "time with its offset, or UTC");
+  command.add_option("--from", flags->from,
+                     "time with its offset, or UTC: no step of a history, or of --file, that begins before");
+  command.add_option("--to", flags->to, "time with its offset, or UTC: none that begins then or later");
   command.add_option("--file", flags->file, "read a stored answer or a CSV instead of asking");
   command.add_option("--column", flags->column, "csv-watttime: a column in g/kWh; without: MOER in lbs/MWh");
   command.add_option("--key-file", flags->key_file, "holds the key; else the source's environment variable does");

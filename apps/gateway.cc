@@ -17,12 +17,12 @@
 #include "experiment/live_fleet.h"
 #include "gateway/gateway.h"
 #include "gateway/run_recorder.h"
+#include "gateway_policies.h"
 #include "gateway_security.h"
 #include "gateway_seen.h"
 #include "net/clock.h"
 #include "net/log.h"
 #include "net/server.h"
-#include "systems/compose.h"
 #include "watch_sources.h"
 
 namespace wattle::apps {
@@ -67,54 +67,6 @@ struct GatewayFlags {
   SeenFlags seen;
   bool json = false;
 };
-
-/// A worker as the recipe's policies know it. Takes its time: not on the control strand. Completes the worker's
-/// options. `admission`: the fleet's. `hosted`: its clock is chosen here.
-Result<gateway::GatewayPolicies::Instance> describe(experiment::LiveFleet& fleet, gateway::WorkerOptions& worker,
-                                                    const Slo& slo,
-                                                    const std::shared_ptr<policy::AdmissionPolicy>& admission,
-                                                    bool hosted) {
-  const auto& recipe = fleet.recipe();
-  if (worker.kv_capacity_tokens == 0) {
-    const auto capacity = fleet.kv_capacity_tokens(worker.tensor_parallel);
-    if (!capacity) return std::unexpected(capacity.error());
-    worker.kv_capacity_tokens = *capacity;
-  }
-  if (systems::needs_step_reports(recipe) && worker.step_reports.empty()) {
-    return bad_input("step_reports (--worker URL,fpm=ENDPOINT)",
-                     recipe.name + " looks at iterations: say where it publishes forward-pass metrics");
-  }
-  auto described = fleet.describe(worker.role, worker.tensor_parallel, slo);
-  if (!described) return std::unexpected(described.error());
-  described->weight = worker.weight;
-  described->kv_capacity_tokens = worker.kv_capacity_tokens;
-  gateway::GatewayPolicies::Instance made{
-      std::make_shared<const InstanceSpec>(std::move(*described)), {}, fleet.learner(worker.tensor_parallel)};
-  if (!hosted) return made;
-  auto clock = systems::make_clock_policy(recipe, *made.spec, admission);
-  if (!clock) return std::unexpected(clock.error());
-  made.clock = std::move(*clock);
-  return made;
-}
-
-/// The recipe over whatever workers there come to be. `fleet` outlives what is returned.
-Result<gateway::GatewayPolicies> make_policies(experiment::LiveFleet& fleet, const gateway::GatewayOptions& options) {
-  const auto& recipe = fleet.recipe();
-  gateway::GatewayPolicies made;
-  made.hosts_clocks = systems::clock_shares_admission(recipe, Role::Colocated);
-  if (made.hosts_clocks && options.agents.urls.empty()) {
-    return bad_input("--agent", fmt::format("{} decides clocks here; say where the GPUs' agents listen", recipe.name));
-  }
-  auto dispatch = systems::make_dispatch_policies(recipe);
-  if (!dispatch) return std::unexpected(dispatch.error());
-  made.dispatch = std::move(*dispatch);
-  made.queueing = recipe.queueing.policy;
-  made.describe = [&fleet, slo = options.service.judged(options.slo).strictest(),
-                   admission = made.dispatch.admission.policy, hosted = made.hosts_clocks](
-                      gateway::WorkerOptions& worker) { return describe(fleet, worker, slo, admission, hosted); };
-  made.extrapolations = [&fleet] { return fleet.extrapolations(); };
-  return made;
-}
 
 journal::RunFacts facts_of(const GatewayFlags& flags, experiment::LiveFleet& fleet,
                            const gateway::GatewayOptions& options) {
@@ -284,7 +236,6 @@ Result<void> run_gateway(const GatewayFlags& flags) {
   if (auto ok = read_flags(flags, options, sources); !ok) return ok;
   auto loaded = experiment::LiveFleet::load(flags.fleet);
   if (!loaded) return std::unexpected(loaded.error());
-  if (flags.check) return {};
   options.observer = apply(flags.seen);
   const auto keys = apply(flags.security, options);
   if (!keys) return std::unexpected(keys.error());
@@ -298,6 +249,7 @@ Result<void> run_gateway(const GatewayFlags& flags) {
     policies = std::move(*made);
     options.kind.gpu = fleet.gpu();
   }
+  if (flags.check) return gateway::Gateway::check(options, policies);
   options.agents.facts =
       fleet_facts(flags.fleet, fleet.recipe(), {flags.ttft_slo_ms, flags.itl_slo_ms, flags.tbt_slo_ms});
   options.agents.differ = [](const std::string& url, const std::vector<std::string>& differences) {

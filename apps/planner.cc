@@ -274,29 +274,32 @@ Result<std::vector<planner::EngineSlot>> parse_slots(const Flags& flags, const c
   return slots;
 }
 
+Result<std::string> gateway_token(const Flags& flags) {
+  if (flags.gateway_token_file.empty()) return std::string();
+  return secret_of(flags.gateway_token_file, "--gateway-token-file");
+}
+
 Result<void> check(const Flags& flags) {
   const auto address = net::parse_host_port(flags.admin, "--admin");
   if (!address) return std::unexpected(address.error());
   const auto stated = read_stated(flags);
   if (!stated) return std::unexpected(stated.error());
   const auto slots = parse_slots(flags, stated->scenario.scenario);
-  return slots ? Result<void>() : std::unexpected(slots.error());
+  if (!slots) return std::unexpected(slots.error());
+  const auto token = gateway_token(flags);
+  return token ? Result<void>() : std::unexpected(token.error());
 }
 
 Result<void> run_fleet(const Flags& flags, const Inputs& inputs) {
   auto slots = parse_slots(flags, inputs.scenario.scenario);
   if (!slots) return std::unexpected(slots.error());
-  std::string token;
-  if (!flags.gateway_token_file.empty()) {
-    auto secret = secret_of(flags.gateway_token_file, "--gateway-token-file");
-    if (!secret) return std::unexpected(secret.error());
-    token = std::move(*secret);
-  }
+  const auto token = gateway_token(flags);
+  if (!token) return std::unexpected(token.error());
   systems::ScalingInputs scaling = inputs.scaling;
   const auto watch = watch_sources(inputs.scenario.scenario, scaling);
   planner::PlannedFleet planner(
       inputs.scenario, std::move(*slots),
-      {flags.gateway, flags.logs, flags.state, Span::from_seconds(flags.clock_lease_s), flags.managers, scaling, token,
+      {flags.gateway, flags.logs, flags.state, Span::from_seconds(flags.clock_lease_s), flags.managers, scaling, *token,
        Span::from_seconds(flags.cut_off_after_s), Span::from_seconds(flags.cut_off_pause_s)});
   std::atomic<bool> begun{false};
   auto plane = AdminPlane::listen(flags, [&planner, &begun](std::shared_ptr<net::Exchange> e) {

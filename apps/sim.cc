@@ -104,9 +104,12 @@ void print_table(const std::vector<journal::RunSummary>& runs) {
       fmt::print("{}: {} predictions were asked for outside what predictor_file was measured on\n", run.recipe,
                  run.extrapolations);
     }
-    if (const double share = run.energy.unknown_carbon.value() / run.energy.total.value(); share > 0.0) {
-      fmt::print("{}: of {} of the energy nobody knows the carbon intensity; it is booked at the last known one\n",
-                 run.recipe, percent(share));
+    for (const auto& [unknown, what] : {std::pair{run.energy.unknown_carbon, "carbon intensity"},
+                                        {run.energy.unknown_price, "price of electricity"}}) {
+      const double share = unknown.value() / run.energy.total.value();
+      if (!(share > 0.0)) continue;
+      fmt::print("{}: of {} of the energy nobody knows the {}; it is booked at the last known one\n", run.recipe,
+                 percent(share), what);
     }
     print_extrapolated(run);
     if (run.tokens.cached_prompt > 0) {

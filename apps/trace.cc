@@ -1,6 +1,8 @@
 // `wattle trace`: look at, convert and make traces.
 #include <fmt/core.h>
 
+#include <cmath>
+#include <limits>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -145,7 +147,7 @@ struct SynthFlags {
   std::string out;
   std::string format = "azure";
   std::uint64_t seed = 1;
-  double duration_s = 0.0;
+  double duration_s = std::numeric_limits<double>::infinity();  ///< never
   workload::WorkloadOptions options;
   std::map<std::string, std::string> flag_of;  ///< of the workload's key
 };
@@ -154,8 +156,8 @@ Result<workload::WorkloadStats> synthesize(const SynthFlags& flags) {
   const auto format = named_format("--format", flags.format);
   if (!format) return std::unexpected(format.error());
   workload::WorkloadOptions options = flags.options;
-  if (flags.duration_s != 0.0) {
-    if (flags.duration_s < 0.0 || flags.duration_s > workload::kMaxTraceSeconds) {
+  if (!std::isinf(flags.duration_s)) {
+    if (!(flags.duration_s > 0.0) || flags.duration_s > workload::kMaxTraceSeconds) {
       return bad_input("--duration", fmt::format("is {}; it must be a number of seconds above 0", flags.duration_s));
     }
     options.duration = Span::from_seconds(flags.duration_s);
@@ -200,7 +202,8 @@ void add_synth(Command trace, int& exit_code) {
   own("prompt_std", "--prompt-std", o.prompt_std, "Tokens");
   own("output_mean", "--output-mean", o.output_mean, "Tokens");
   own("output_std", "--output-std", o.output_std, "Tokens");
-  stands_for("duration_s", "--duration", flags->duration_s, "Stop after this many seconds (default: never)");
+  stands_for("duration_s", "--duration", flags->duration_s,
+             "Stop after this many seconds of arrivals as --rate has them, before --rate-scale (default: never)");
   stands_for("rate_scale", "--rate-scale", o.rate_scale, "2 = the same arrivals in half the time")
       .capture_default_str();
   stands_for("max_prompt_tokens", "--max-prompt", o.max_prompt_tokens, "Longer prompts are clamped, and counted")

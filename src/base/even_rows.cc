@@ -22,6 +22,7 @@ Result<EvenRows> read_even_rows(const EvenColumns& columns, std::string_view tex
   CsvReader& csv = *opened;
   EvenRows read;
   std::int64_t step = 0;
+  std::string second;  ///< where that row stands
   while (true) {
     const auto more = csv.next();
     if (!more) return std::unexpected(more.error());
@@ -33,7 +34,17 @@ Result<EvenRows> read_even_rows(const EvenColumns& columns, std::string_view tex
       if (since <= 0)
         return csv.bad_field(0, fmt::format("it does not lie after the row above; sort by {}", csv.column(0)));
       if (since > kLongestStepNs) return csv.bad_field(0, "it lies more than 31 days after the row above; check both");
-      if (step == 0) step = since;
+      if (step == 0) {
+        step = since;
+        second = csv.where();
+      }
+      // The first distance may be the gap.
+      if (since < step && read.rows.size() == 2) {
+        return bad_input(second,
+                         fmt::format("lies {} s after the row above, the next row {} s after it; fill the gap or "
+                                     "begin the file here",
+                                     static_cast<double>(step) * 1e-9, static_cast<double>(since) * 1e-9));
+      }
       if (since != step) {
         return csv.bad_field(0,
                              fmt::format("it lies {} s after the row above, the rows before were {} s apart; fill the "

@@ -44,6 +44,7 @@ Totals& Totals::operator+=(const Totals& o) {
   residue += o.residue;
   idle_tail += o.idle_tail;
   unknown_carbon += o.unknown_carbon;
+  unknown_price += o.unknown_price;
   metered = metered + o.metered;
   unmetered = unmetered + o.unmetered;
   return *this;
@@ -111,10 +112,12 @@ void Ledger::instance_gone(InstanceId instance, Instant at) {
 
 Ledger::Rates Ledger::rates_at(SiteId site, Instant at) const {
   const SiteRates& rates = sites_[static_cast<std::size_t>(site.value())];
-  return {millionths(rates.intensity.at(at).value()), millionths(rates.electricity.at(at).value()),
+  return {millionths(rates.intensity.at(at).value()),
+          millionths(rates.electricity.at(at).value()),
           millionths(rates.gpu_price.value()),
-          std::min(rates.intensity.holds_until(at), rates.electricity.next_change_after(at)),
-          rates.intensity.covers(at)};
+          std::min(rates.intensity.holds_until(at), rates.electricity.holds_until(at)),
+          rates.intensity.covers(at),
+          rates.electricity.covers(at)};
 }
 
 void Ledger::book(Meter& meter, Span span) {
@@ -131,6 +134,7 @@ void Ledger::book(Meter& meter, Span span) {
   Totals& totals = meter.totals;
   totals.total += booking(energy, gpu_time);
   if (!rates.intensity_known) totals.unknown_carbon += energy;
+  if (!rates.price_known) totals.unknown_price += energy;
   Span& measured = meter.metered ? totals.metered : totals.unmetered;
   measured = measured + span;
   const std::int64_t tokens = meter.decode_requests + meter.prefill_tokens;

@@ -112,8 +112,9 @@ struct Totals {
   /// Of total: at times for which the site's intensity is unknown. Its carbon is booked by the last value that was
   /// known (before any: by what the site states), never as zero.
   Picojoules unknown_carbon;
-  Span metered;    ///< instance time at a known power
-  Span unmetered;  ///< instance time without
+  Picojoules unknown_price;  ///< likewise of the price of electricity, and what it cost
+  Span metered;              ///< instance time at a known power
+  Span unmetered;            ///< instance time without
   Totals& operator+=(const Totals& o);
 };
 
@@ -225,6 +226,7 @@ class Ledger {
     std::int64_t microusd_per_gpu_h = 0;
     Instant until;
     bool intensity_known = true;
+    bool price_known = true;
   };
   struct Meter {
     Milliwatts power;

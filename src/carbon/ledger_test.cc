@@ -100,6 +100,21 @@ TEST(Ledger, EnergyOfUnknownCarbonIsCountedApartAndNeverBookedAsZero) {
   EXPECT_EQ(ledger.fleet().unknown_carbon, totals.unknown_carbon);
 }
 
+TEST(Ledger, EnergyOfUnknownPriceIsCountedApartAndCostsWhatTheLastOneSaid) {
+  SiteRates rates;
+  rates.electricity = *PriceSeries::from_points({{at_s(0), UsdPerMwh(50.0)}, {at_s(10), UsdPerMwh(1000.0)}}, at_s(20));
+  Ledger ledger({rates});
+  ledger.add_instance(Instant(), 1);
+  ledger.power_changes(kOne, at_s(0), Milliwatts(3'600'000), 0, 0);  // 1 Wh a second
+  ledger.close(at_s(15));
+  EXPECT_EQ(ledger.fleet().unknown_price, Picojoules());
+  ledger.close(at_s(50));
+  const auto totals = ledger.fleet();
+  EXPECT_DOUBLE_EQ(totals.unknown_price.joules().value(), 30.0 * 3600.0) << "from where the prices end";
+  EXPECT_EQ(totals.unknown_carbon, Picojoules()) << "its intensity is known";
+  EXPECT_NEAR(totals.total.cost.usd().value(), 10e-6 * 50.0 + 40e-6 * 1000.0, 1e-12);
+}
+
 TEST(Ledger, AnIntensityThatBecomesKnownHoldsFromTheNewestBookingOn) {
   Ledger ledger(emitting(IntensitySeries::unknown(GramsPerKwh(400.0))));
   ledger.add_instance(Instant(), 1);

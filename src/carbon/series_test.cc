@@ -115,6 +115,9 @@ TEST(Intensity, RefusesBadFiles) {
   EXPECT_EQ(error_of(form, head + "2023-06-08 00:15:00,1\n"),
             "ci.csv:4: time is '2023-06-08 00:15:00'; it lies 600 s after the row above, the rows before were 300 s "
             "apart; fill the gap or cut the file there");
+  EXPECT_EQ(
+      error_of(form, "time,ci\n2023-06-08 00:00:00,1\n2023-06-08 00:10:00,1\n2023-06-08 00:15:00,1\n"),
+      "ci.csv:3: lies 600 s after the row above, the next row 300 s after it; fill the gap or begin the file here");
   EXPECT_EQ(error_of(form, "time,ci\n1970-06-08 00:00:00,1\n2261-06-08 00:00:00,1\n"),
             "ci.csv:3: time is '2261-06-08 00:00:00'; it lies more than 31 days after the row above; check both");
   EXPECT_EQ(error_of(form, head + "2023-06-08,1\n"),

@@ -36,7 +36,9 @@ std::vector<std::string> engine_arguments(const engine::EngineOptions& options) 
   for (const auto& option : engine_options()) {
     const Value value = option.get(options);
     const auto* list = std::get_if<std::vector<std::int64_t>>(&value);
-    if (std::holds_alternative<std::monostate>(value) || (list != nullptr && list->empty())) continue;
+    const bool none_by_default = std::holds_alternative<std::monostate>(option.get(engine::EngineOptions{}));
+    if (std::holds_alternative<std::monostate>(value) && none_by_default) continue;
+    if (list != nullptr && list->empty()) continue;
     all.insert(all.end(), {engine_flag(option), flag_text(value)});
   }
   return all;

@@ -15,7 +15,7 @@ namespace wattle::config {
 [[nodiscard]] std::string engine_flag(const OptionSpec& option);
 /// A value as a flag takes it: text without quotes.
 [[nodiscard]] std::string flag_text(const Value& value);
-/// Every option that has a value, as FLAG VALUE pairs.
+/// Every option that has a value, or none where its default is one, as FLAG VALUE pairs.
 [[nodiscard]] std::vector<std::string> engine_arguments(const engine::EngineOptions& options);
 /// What a mock engine's --step-reports has to be so that it is known by no more than that.
 [[nodiscard]] const char* step_reports_of(TelemetrySource source);

@@ -59,6 +59,17 @@ TEST(EngineArguments, CarryEveryOption) {
   }
 }
 
+TEST(EngineArguments, NoneUnsetsAsTheHelpSays) {
+  engine::EngineOptions options;
+  const auto option = std::ranges::find(engine_options(), "--step-gap-ms", engine_flag);
+  ASSERT_NE(option, engine_options().end());
+  ASSERT_EQ(flag_text(option->get(options)), "none") << "the default that help shows";
+  ASSERT_TRUE(set_from_flag(*option, "2.5", options).has_value());
+  EXPECT_TRUE(options.step_gap.has_value());
+  ASSERT_TRUE(set_from_flag(*option, "none", options).has_value());
+  EXPECT_FALSE(options.step_gap.has_value());
+}
+
 TEST(EngineArguments, WrongValuesNameTheirFlag) {
   engine::EngineOptions options;
   const auto option = std::ranges::find(engine_options(), "--max-num-seqs", engine_flag);

@@ -124,6 +124,12 @@ Result<Value> checked_clocks(const OptionSpec& spec, const Entry& entry) {
   return texts.front();
 }
 
+/// By the word none. Of a text that is any text, and where it is a choice it is that.
+bool may_be_unset(const OptionSpec& spec) {
+  return spec.may_be_none && !spec.required && spec.type != OptionType::Text &&
+         std::ranges::find(spec.choices, "none") == spec.choices.end();
+}
+
 template <typename Number>
 bool parse_whole(std::string_view text, Number& to) {
   const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), to);
@@ -180,6 +186,8 @@ std::string Origins::of_one(std::span<const std::string> keys) const {
 }
 
 Result<Value> checked(const OptionSpec& spec, const Entry& entry) {
+  const bool none = std::holds_alternative<std::monostate>(entry.value) && entry.kind.empty();
+  if (none && spec.may_be_none) return entry.value;
   switch (spec.type) {
     case OptionType::Boolean:
       if (!std::holds_alternative<bool>(entry.value)) return wrong_type(spec, entry);
@@ -213,6 +221,7 @@ Result<Entry> entry_from_text(const OptionSpec& spec, const Override& override_)
     return bad_input(entry.where, fmt::format("\"{}\" is not {} {}", text,
                                               spec.type == OptionType::Integer ? "an" : "a", type_text(spec)));
   };
+  if (text == "none" && may_be_unset(spec)) return entry;
   switch (spec.type) {
     case OptionType::Boolean:
       if (text != "true" && text != "false") return bad_input(entry.where, "write true or false");

@@ -43,7 +43,8 @@ class Origins {
 /// The value as the record's own type (integers widen to numbers), or why it is refused.
 [[nodiscard]] Result<Value> checked(const OptionSpec& spec, const Entry& entry);
 
-/// Reads `text` by the record's type, as --set does: strings need no quotes, lists no brackets.
+/// Reads `text` by the record's type, as --set does: strings need no quotes, lists no brackets; "none" is no value
+/// where the record may have none.
 [[nodiscard]] Result<Entry> entry_from_text(const OptionSpec& spec, const Override& override_);
 
 /// The candidate a person probably meant, "" when none is near.

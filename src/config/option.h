@@ -8,6 +8,7 @@
 #include <limits>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -34,7 +35,8 @@ struct OptionSpec {
   Bounds bounds;
   std::vector<std::string> choices;  ///< empty: any text
   bool required = false;
-  bool shorthand = false;  ///< sets several keys at once; they may still be set singly
+  bool may_be_none = false;  ///< "none" on a command line unsets it
+  bool shorthand = false;    ///< sets several keys at once; they may still be set singly
   std::string description;
 };
 
@@ -65,6 +67,8 @@ template <typename S, typename T>
   const double scale = Codec<T>::scale(o.unit);
   o.set = [field, scale](S& s, const Value& v) { s.*field = Codec<T>::read(v, scale); };
   o.get = [field, scale](const S& s) { return Codec<T>::write(s.*field, scale); };
+  o.may_be_none = requires(T value) { value.has_value(); };
+  if constexpr (std::is_same_v<T, Span>) o.may_be_none = S{}.*field == Span::max();  // no limit, unless one is set
   return o;
 }
 

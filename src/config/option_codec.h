@@ -153,7 +153,10 @@ template <>
 struct Codec<Span> {
   static constexpr OptionType kType = OptionType::Number;
   static constexpr double scale(std::string_view unit) { return nanoseconds_of(unit); }
-  static Span read(const Value& v, double scale) { return Span::nearest(std::get<double>(v) * scale); }
+  static Span read(const Value& v, double scale) {
+    if (std::holds_alternative<std::monostate>(v)) return Span::max();
+    return Span::nearest(std::get<double>(v) * scale);
+  }
   static Value write(Span v, double scale) {
     if (v == Span::max()) return std::monostate{};
     return static_cast<double>(v.ns()) / scale;
@@ -166,7 +169,10 @@ struct Codec<std::optional<T>> {
   static constexpr auto names() requires requires { Codec<T>::names(); }
   { return Codec<T>::names(); }
   static constexpr double scale(std::string_view unit) { return Codec<T>::scale(unit); }
-  static std::optional<T> read(const Value& v, double scale) { return Codec<T>::read(v, scale); }
+  static std::optional<T> read(const Value& v, double scale) {
+    if (std::holds_alternative<std::monostate>(v)) return std::nullopt;
+    return Codec<T>::read(v, scale);
+  }
   static Value write(const std::optional<T>& v, double scale) {
     return v ? Codec<T>::write(*v, scale) : Value(std::monostate{});
   }

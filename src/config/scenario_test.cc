@@ -242,6 +242,23 @@ TEST(ScenarioSet, OverridesWinOverTheFileAndMayNameOnePoolOrAll) {
   EXPECT_EQ(loaded->scenario.workload.trace, "a=b.csv");
 }
 
+TEST(ScenarioSet, NoneUnsetsWhatMayBeAbsent) {
+  const std::string text = kScenario + "[engine]\nstep_gap_ms = 3\n[workload]\nduration_s = 60\n";
+  const auto loaded =
+      load(edited(text, "[workload]\nduration_s = 60\n", ""),
+           {"slo.ttft_ms=none", "slo.itl_ms=40", "engine.step_gap_ms=none", "workload.duration_s=none"});
+  ASSERT_TRUE(loaded) << loaded.error().message();
+  EXPECT_EQ(loaded->scenario.slo.ttft, std::nullopt);
+  EXPECT_EQ(loaded->scenario.slo.itl, Span::ms(40));
+  EXPECT_EQ(loaded->scenario.engine.step_gap, std::nullopt);
+  EXPECT_EQ(loaded->scenario.workload.duration, Span::max());
+  for (const char* needed : {"seed=none", "fleet.count=none", "engine.max_num_seqs=none", "workload.rate_per_s=none"}) {
+    const auto refused = load(kScenario, {needed});
+    ASSERT_FALSE(refused) << needed;
+    EXPECT_NE(refused.error().what.find("\"none\" is not a"), std::string::npos) << refused.error().message();
+  }
+}
+
 struct BadSet {
   const char* name;
   const char* set;

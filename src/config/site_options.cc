@@ -57,9 +57,10 @@ const std::vector<Option<SiteOptions>>& site_options() {
                 "site.source_max_age_s", &S::max_age, "s", {0, 86'400},
                 "For so long a source's last value holds after its own step has ended; then the intensity is unknown"),
             option("site.source_timeout_s", &S::timeout, "s", {0.1, 600}, "For a source to answer"),
-            option("site.electricity_file", &S::electricity_file,
-                   "CSV of electricity's price in equal steps, looked up as intensity_file. Empty: "
-                   "electricity_usd_per_mwh"),
+            option(
+                "site.electricity_file", &S::electricity_file,
+                "CSV of electricity's price in equal steps, looked up as intensity_file; beyond its end the price is "
+                "unknown. Empty: electricity_usd_per_mwh"),
             option("site.electricity_column", &S::electricity_column,
                    "Its column of USD/MWh. Empty: VALUE, as CAISO has it"),
             option("site.electricity_usd_per_mwh", &S::electricity, "USD/MWh", {-10'000, 100'000},

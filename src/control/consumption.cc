@@ -46,11 +46,18 @@ bool carbon_known(const carbon::Totals& totals) {
   return totals.unknown_carbon == Picojoules() || totals.unknown_carbon < totals.total.energy;
 }
 
+/// Likewise at a known price; no file of prices: all of it was.
+bool price_known(const carbon::Totals& totals) {
+  return totals.unknown_price == Picojoules() || totals.unknown_price < totals.total.energy;
+}
+
 /// Of an instance or a site.
 journal::UsageRow row(std::string name, const carbon::Totals& totals, bool metered, const Pricing& pricing) {
   auto made = row(std::move(name), totals.total, metered, pricing);
   if (!carbon_known(totals)) made.carbon = GramsCo2(kUnknown);
+  if (!price_known(totals)) made.cost = Usd(kUnknown);
   made.unknown_carbon = metered ? totals.unknown_carbon.joules() : Joules(kUnknown);
+  made.unknown_price = metered ? totals.unknown_price.joules() : Joules(kUnknown);
   return made;
 }
 
@@ -130,11 +137,13 @@ journal::Consumption consumption(const carbon::Ledger& ledger, std::string meter
   made.energy.residue = joules(totals.residue.energy);
   made.energy.idle_tail = joules(totals.idle_tail);
   made.energy.unknown_carbon = joules(totals.unknown_carbon);
+  made.energy.unknown_price = joules(totals.unknown_price);
   made.carbon = known && carbon_known(totals) ? totals.total.carbon.grams() : GramsCo2(kUnknown);
   const auto dollars = [](carbon::CostUnits cost, bool is_known) { return is_known ? cost.usd() : Usd(kUnknown); };
-  made.cost = dollars(totals.total.cost, pricing.known(known));
+  const bool cost_known = pricing.known(known) && price_known(totals);
+  made.cost = dollars(totals.total.cost, cost_known);
   made.cost_split.gpus = dollars(gpus, pricing.priced);
-  made.cost_split.electricity = dollars(totals.total.cost - gpus, pricing.known(known));
+  made.cost_split.electricity = dollars(totals.total.cost - gpus, cost_known);
   made.gpu_s = totals.total.gpu_time.seconds();
   made.unmetered_s = totals.unmetered.seconds();
   return made;

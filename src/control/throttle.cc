@@ -48,8 +48,8 @@ Hold Throttle::decide(Instant now) {
   return decision.hold;
 }
 
-/// The nearest clock of the plan's range that can be locked; the range itself where the instance's clocks are not
-/// known.
+/// The nearest clock of the plan's range that can be locked, or to it where none of the range can; the range itself
+/// where the instance's clocks are not known.
 ClockDecision Throttle::within(ClockDecision decision) const {
   if (!range_ || (decision.clock >= range_->least && decision.clock <= range_->most)) return decision;
   const bool low = decision.clock < range_->least;
@@ -59,8 +59,11 @@ ClockDecision Throttle::within(ClockDecision decision) const {
   if (clocks.empty()) return decision;
   const auto above = std::ranges::upper_bound(clocks, range_->most);
   const auto below = std::ranges::lower_bound(clocks, range_->least);
-  if (low ? below == clocks.end() : above == clocks.begin()) return decision;  // none lies on that side: its limit
-  decision.clock = low ? *below : *std::prev(above);
+  if (low) {
+    decision.clock = below == clocks.end() ? clocks.back() : *below;
+  } else {
+    decision.clock = above == clocks.begin() ? clocks.front() : *std::prev(above);
+  }
   return decision;
 }
 

@@ -98,6 +98,19 @@ TEST_F(ThrottleTest, APlansRangeFindsAClockThatCanBeLockedAndBindsWithoutAPolicy
   EXPECT_EQ(clocks.commands, (std::vector{1200}));
 }
 
+TEST_F(ThrottleTest, OfARangeThatHoldsNoClockTheNearestOneIsLocked) {
+  InstanceSpec spec;
+  spec.clocks = {MegaHertz(1005), MegaHertz(1200), MegaHertz(1410)};
+  InstanceView view;
+  view.spec = &spec;
+  view.clock_commanded = MegaHertz(1200);
+  Throttle throttle(view, nullptr, Mode::Enforce, clocks, journal);
+  throttle.bound(ClockRange{PoolId(0), MegaHertz(1), MegaHertz(2)}, Instant{10});
+  EXPECT_EQ(throttle.view().clock_commanded, MegaHertz(1005)) << "what is locked is what is shown";
+  throttle.bound(ClockRange{PoolId(0), MegaHertz(5000), MegaHertz(6000)}, Instant{20});
+  EXPECT_EQ(clocks.commands, (std::vector{1005, 1410}));
+}
+
 TEST_F(ThrottleTest, AsksWhenTheBatchOrTheQueueChanges) {
   auto throttle = make(Mode::Enforce);
   throttle.step(decoding(4, 900), Instant{0});

@@ -74,6 +74,7 @@ InstanceSpec LiveFleet::facts(Role role, std::int32_t tensor_parallel) const {
 }
 
 Result<InstanceSpec> LiveFleet::describe(Role role, std::int32_t tensor_parallel, const Slo& slo) {
+  if (auto ok = check_scenario(tensor_parallel); !ok) return std::unexpected(ok.error());
   InstanceSpec spec = facts(role, tensor_parallel);
   spec.slo = slo;
   if (systems::needs_sweet_clock(recipe_)) {
@@ -126,7 +127,6 @@ Result<InstanceSpec> LiveFleet::describe(Role role, std::int32_t tensor_parallel
 
 Result<const LoadProfile*> LiveFleet::load_profile_of(std::int32_t tensor_parallel) {
   if (loads_ == nullptr) {
-    if (!scenario_) return bad_input("--scenario", recipe_.name + " needs the load profile of a scenario's engines");
     auto loads = scenario_profile(*scenario_, recipe_.classes, config::data_dir(), profile_request(recipe_));
     if (!loads) return std::unexpected(loads.error());
     loads_ = std::move(*loads);
@@ -141,8 +141,16 @@ predict::OnlineLatency* LiveFleet::learner(std::int32_t tensor_parallel) const {
   return found == latency_.end() ? nullptr : found->second.learner;
 }
 
-Result<const RequestLatency*> LiveFleet::request_latency(std::int32_t tensor_parallel) {
-  if (const auto found = requests_.find(tensor_parallel); found != requests_.end()) return &found->second;
+Result<void> LiveFleet::check_scenario(std::int32_t tensor_parallel) const {
+  if (systems::needs_load_profile(recipe_) && !scenario_) {
+    return bad_input("--scenario", recipe_.name + " needs the load profile of a scenario's engines");
+  }
+  if (!systems::needs_request_latency(recipe_)) return {};
+  const auto pool = fitted_on(tensor_parallel);
+  return pool ? Result<void>() : std::unexpected(pool.error());
+}
+
+Result<std::size_t> LiveFleet::fitted_on(std::int32_t tensor_parallel) const {
   if (!scenario_) {
     return bad_input("--scenario", recipe_.name + " learns from a load of the kind it is to serve; name a scenario");
   }
@@ -154,9 +162,16 @@ Result<const RequestLatency*> LiveFleet::request_latency(std::int32_t tensor_par
     return bad_input("--scenario " + scenario_->scenario.name,
                      fmt::format("has no colocated [[fleet]] of engines with {} {}", tensor_parallel, gpu_name_));
   }
+  return static_cast<std::size_t>(pool - pools.begin());
+}
+
+Result<const RequestLatency*> LiveFleet::request_latency(std::int32_t tensor_parallel) {
+  if (const auto found = requests_.find(tensor_parallel); found != requests_.end()) return &found->second;
+  const auto pool = fitted_on(tensor_parallel);
+  if (!pool) return std::unexpected(pool.error());
   const auto with = with_loads(*scenario_, false, config::data_dir());
   if (!with) return std::unexpected(with.error());
-  auto fitted = fit_request_latency(*with, static_cast<std::size_t>(pool - pools.begin()), config::data_dir());
+  auto fitted = fit_request_latency(*with, *pool, config::data_dir());
   if (!fitted) return std::unexpected(fitted.error());
   return &requests_.emplace(tensor_parallel, fitted->model).first->second;
 }

@@ -47,6 +47,8 @@ class LiveFleet {
   /// what the recipe's predictor needs and lacks; where a latency of whole requests is believed: no scenario to fit it
   /// on, or none of its [[fleet]] entries such an engine.
   [[nodiscard]] Result<InstanceSpec> describe(Role role, std::int32_t tensor_parallel, const Slo& slo);
+  /// What describe() refuses for want of a scenario, before anything is measured for it.
+  [[nodiscard]] Result<void> check_scenario(std::int32_t tensor_parallel) const;
   /// Its latency belief where that learns, else null. Call after describe().
   [[nodiscard]] predict::OnlineLatency* learner(std::int32_t tensor_parallel) const;
   /// Load profile of the scenario's engines, where the recipe needs one; after describe(), else null.
@@ -61,6 +63,8 @@ class LiveFleet {
  private:
   /// Fitted on the scenario's own kind of load, simulated.
   Result<const RequestLatency*> request_latency(std::int32_t tensor_parallel);
+  /// The scenario's [[fleet]] entry that latencies of such an instance's requests are fitted on.
+  [[nodiscard]] Result<std::size_t> fitted_on(std::int32_t tensor_parallel) const;
   Result<const engine::StepModel*> model(std::int32_t tensor_parallel);
   Result<const LoadProfile*> load_profile_of(std::int32_t tensor_parallel);
 

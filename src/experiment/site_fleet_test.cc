@@ -206,6 +206,13 @@ TEST(SiteFleet, WhatIsCutOffIsPlannedForAtTheInstant) {
   EXPECT_NE(std::ranges::find(made.at, Instant() + Span::s(310)), made.at.end());
 }
 
+TEST(SiteFleet, AnEpochShorterThanASlotIsRefusedWithBoth) {
+  if (config::data_dir().empty()) GTEST_SKIP() << "WATTLE_DATA is not set";
+  const auto refused = run("freesh-ours", {}, {{"scaling.epoch_s", "1"}, {"scaling.slot_s", "300"}});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().message(), "--set scaling.epoch_s: is 1; it must be at least scaling.slot_s, 300");
+}
+
 TEST(SiteFleet, CostIsPlannedForWhereSitesHaveAPrice) {
   if (config::data_dir().empty()) GTEST_SKIP() << "WATTLE_DATA is not set";
   const std::vector<config::Override> cost{{"scaling.objective.cost", "1"}, {"scaling.objective.carbon", "0"}};

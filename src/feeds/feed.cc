@@ -101,6 +101,15 @@ IntensitySeries Feed::series(Instant origin, Span max_age) const {
   return made ? std::move(*made) : IntensitySeries::unknown(GramsPerKwh());
 }
 
+Result<Feed> Feed::between(std::optional<Instant> from, std::optional<Instant> to, const std::string& name) const {
+  Feed part = *this;
+  std::erase_if(part.readings_,
+                [&](const Reading& reading) { return (from && reading.from < *from) || (to && reading.from >= *to); });
+  if (!part.readings_.empty()) return part;
+  return bad_input(name, fmt::format("covers {} to {} UTC, and nothing of what is asked for",
+                                     format_timestamp(begin().ns()), format_timestamp(end().ns())));
+}
+
 void Feed::update(const Feed& newer) {
   std::vector<Reading> all;
   std::ranges::set_union(newer.readings_, readings_, std::back_inserter(all), {}, &Reading::from, &Reading::from);

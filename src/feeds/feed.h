@@ -57,6 +57,9 @@ class Feed {
   [[nodiscard]] IntensitySeries series(Instant origin, Span max_age = Span()) const;
   /// Errors (where = name): t outside the data.
   [[nodiscard]] Result<void> check_holds(Instant t, const std::string& name) const;
+  /// Its readings from `from` on, before `to`; none: unbounded. Errors (where = name): none lies there.
+  [[nodiscard]] Result<Feed> between(std::optional<Instant> from, std::optional<Instant> to,
+                                     const std::string& name) const;
   /// What `newer` says of a time holds instead; of other times the newest 10,000 readings stay.
   void update(const Feed& newer);
 

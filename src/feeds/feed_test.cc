@@ -9,7 +9,6 @@
 #include "base/file.h"
 #include "base/timestamp.h"
 #include "feeds/generation_mix.h"
-#include "feeds/price.h"
 
 namespace wattle::feeds {
 
@@ -270,26 +269,29 @@ TEST(Feed, RealFiles) {
   EXPECT_EQ(std::ranges::count_if(site1.readings(), [](const Reading& r) { return r.value->value() < 0.0; }), 3);
 }
 
-TEST(Price, ReadsCaiso) {
-  const auto made = parse_caiso_price(
-      "INTERVALSTARTTIME_GMT,INTERVALENDTIME_GMT,VALUE\n2024-05-09 07:00:00,2024-05-09 07:05:00,48.469\n"
-      "2024-05-09 07:05:00,2024-05-09 07:10:00,-56.7\n",
-      "price.csv");
-  ASSERT_TRUE(made.has_value()) << made.error().message();
-  EXPECT_EQ(made->at(Instant() + Span::s(300)).value(), -56.7);
-  const auto gap = parse_caiso_price(
-      "INTERVALSTARTTIME_GMT,INTERVALENDTIME_GMT,VALUE\n2024-05-09 07:00:00,x,1\n2024-05-09 07:05:00,x,1\n"
-      "2024-05-09 07:15:00,x,1\n",
-      "price.csv");
-  ASSERT_FALSE(gap.has_value());
-  EXPECT_EQ(gap.error().where, "price.csv:4");
-  const char* data = std::getenv("WATTLE_DATA");
-  if (data == nullptr) return;
-  const auto text = read_file(std::string(data) + "/caiso-price-5min/CAISO_20240509_20240521.csv");
-  ASSERT_TRUE(text.has_value());
-  const auto week = parse_caiso_price(*text, "CAISO");
-  ASSERT_TRUE(week.has_value()) << week.error().message();
-  EXPECT_EQ(week->points().size(), 3468U);
+TEST(Feed, APartIsWhatBeginsWithin) {
+  FeedBuilder builder(label());
+  for (int h = 0; h < 5; ++h) builder.add({.from = hour(h), .value = GramsPerKwh(100.0 + h)});
+  const Feed feed = must(std::move(builder).build("feed"));
+  const Feed part = must(feed.between(hour(1), hour(3), "feed"));
+  ASSERT_EQ(part.readings().size(), 2U);
+  EXPECT_EQ(part.begin(), hour(1));
+  EXPECT_EQ(part.end(), hour(3));
+  EXPECT_EQ(must(feed.between(std::nullopt, hour(2), "feed")).readings().size(), 2U);
+  const auto nothing = feed.between(hour(7), std::nullopt, "f.csv");
+  ASSERT_FALSE(nothing.has_value());
+  EXPECT_EQ(nothing.error().where, "f.csv");
+}
+
+TEST(Mix, WhatDrawsPowerCountsAsNoneAndIsSaid) {
+  const Feed feed =
+      must(parse_generation_mix(ipcc_lifecycle(), label(),
+                                "datetime_utc,wind_mw,solar_mw,hydro_mw,oil_mw,gas_mw,coal_mw,nuclear_mw,other_mw\n"
+                                "2022-01-01 00:00:00,0,-5,-700,0,10,10,0,0\n2022-01-01 01:00:00,1,-5,0,0,0,0,0,0\n",
+                                "mix.csv"));
+  EXPECT_DOUBLE_EQ(feed.readings()[0].value->value(), 655.0);
+  EXPECT_DOUBLE_EQ(feed.readings()[1].value->value(), 11.0);
+  EXPECT_EQ(warnings_of(feed), "3 negative megawatts: such a source draws power, counted as none\n");
 }
 
 }  // namespace wattle::feeds

@@ -1,5 +1,7 @@
 #include "feeds/generation_mix.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 
 #include "base/csv.h"
@@ -12,14 +14,15 @@ constexpr double kLargestMw = 2e6;  ///< more than any country generates
 constexpr std::array<std::string_view, kFuels + 1> kColumns = {
     "datetime_utc", "wind_mw", "solar_mw", "hydro_mw", "oil_mw", "gas_mw", "coal_mw", "nuclear_mw", "other_mw"};
 
-/// Nothing when a source's power is not stated, or nobody generates.
-Result<std::optional<GramsPerKwh>> mix_of(const FuelFactors& factors, const CsvReader& csv) {
+/// Nothing when a source's power is not stated, or nobody generates. `drawing`: counts those that draw power.
+Result<std::optional<GramsPerKwh>> mix_of(const FuelFactors& factors, const CsvReader& csv, std::int64_t& drawing) {
   double all_mw = 0.0;
   double grams = 0.0;
   for (std::size_t fuel = 0; fuel < kFuels; ++fuel) {
     if (csv.field(fuel + 1).empty()) return std::nullopt;
     const auto mw = csv.number(fuel + 1, -kLargestMw, kLargestMw);
     if (!mw) return std::unexpected(mw.error());
+    if (*mw < 0.0) ++drawing;
     all_mw += std::max(*mw, 0.0);
     grams += std::max(*mw, 0.0) * factors.grams_per_kwh[fuel];
   }
@@ -38,16 +41,19 @@ Result<Feed> parse_generation_mix(const FuelFactors& factors, FeedLabel label, s
   label.kind = IntensityKind::Average;
   label.scope = EmissionScope::Lifecycle;
   FeedBuilder builder(std::move(label));
+  std::int64_t drawing = 0;
   while (true) {
     const auto more = csv.next();
     if (!more) return std::unexpected(more.error());
     if (!*more) break;
     const auto time = parse_timestamp(csv.field(0));
     if (!time) return csv.bad_field(0, "it must be a time like 2024-01-01 00:00:00 (UTC), or with its offset");
-    const auto mix = mix_of(factors, csv);
+    const auto mix = mix_of(factors, csv, drawing);
     if (!mix) return std::unexpected(mix.error());
     builder.add({.from = Instant(*time), .value = *mix});
   }
+  if (drawing > 0)
+    builder.warn(fmt::format("{} negative megawatts: such a source draws power, counted as none", drawing));
   return std::move(builder).build(name);
 }
 

@@ -23,7 +23,7 @@ struct FuelFactors {
 
 /// EIA hourly rows: "datetime_utc, wind_mw, solar_mw, hydro_mw, oil_mw, gas_mw, coal_mw, nuclear_mw, other_mw". A blank
 /// row, or one without generation, is unknown. A source that draws power (pumped storage, solar at night) counts as
-/// none. Errors: where = "name:line".
+/// none, with a warning. Errors: where = "name:line".
 [[nodiscard]] Result<Feed> parse_generation_mix(const FuelFactors& factors, FeedLabel label, std::string_view text,
                                                 const std::string& name);
 

@@ -42,7 +42,10 @@ nlohmann::ordered_json table_of(const std::vector<journal::UsageRow>& rows) {
 /// Of instances or sites.
 nlohmann::ordered_json places_of(const std::vector<journal::UsageRow>& rows) {
   auto table = table_of(rows);
-  for (const auto& row : rows) table[row.name]["unknown_carbon_j"] = or_null(row.unknown_carbon);
+  for (const auto& row : rows) {
+    table[row.name]["unknown_carbon_j"] = or_null(row.unknown_carbon);
+    table[row.name]["unknown_price_j"] = or_null(row.unknown_price);
+  }
   return table;
 }
 
@@ -110,7 +113,7 @@ std::string AdminApi::metrics_text() {
     extras.tokens = core.tokens();
     report_to_command_ns = control_.report_to_command_ns();
     extras.used = ledger_.consumption([this](TenantId tenant) { return tenants_.name_of(tenant); });
-    extras.unmetered_workers = control_.unmetered_workers(now);
+    extras.unmetered_workers = workers_.unmetered(core, now);
     extras.unmetered_requests = ledger_.unmetered_requests();
     extras.by_model = ledger_.by_model(options_.models, [this](TenantId tenant) { return tenants_.name_of(tenant); });
     for (const auto& state : workers_.states()) {
@@ -149,7 +152,8 @@ nlohmann::ordered_json AdminApi::usage() {
                         {"decode", or_null(used.energy.decode)},
                         {"idle", or_null(used.energy.idle)},
                         {"residue", or_null(used.energy.residue)},
-                        {"unknown_carbon", or_null(used.energy.unknown_carbon)}};
+                        {"unknown_carbon", or_null(used.energy.unknown_carbon)},
+                        {"unknown_price", or_null(used.energy.unknown_price)}};
     body["carbon_g"] = or_null(used.carbon);
     body["cost_usd"] = or_null(used.cost);
     body["meters"] = used.meters;
@@ -280,8 +284,8 @@ nlohmann::ordered_json AdminApi::workers(std::optional<std::int32_t> only_id) {
 }
 
 void AdminApi::post_worker(net::Exchange& exchange) {
-  const auto refuse = [&](const char* param, std::string message) {
-    answer_error(exchange, {400, std::move(message), "invalid_request_error", param, ""});
+  const auto refuse = [&](std::string param, std::string message) {
+    answer_error(exchange, {400, std::move(message), "invalid_request_error", std::move(param), ""});
   };
   auto wanted = read_worker(exchange.body());
   if (!wanted) return answer_error(exchange, wanted.error());
@@ -292,8 +296,14 @@ void AdminApi::post_worker(net::Exchange& exchange) {
     }
     return answer_json(exchange, 200, {{"id", std::to_string(known->id.value())}, {"status", "accepted"}});
   }
-  const auto id = workers_.add(*wanted, "url");
-  if (!id) return refuse(id.error().where == "url" ? "url" : "", id.error().message());
+  const auto id = workers_.add(*wanted, "");
+  if (!id) {  // where: the key, which a policy follows with the flag that says the same
+    const std::string& where = id.error().where;
+    std::string key = where.substr(0, where.find(' '));
+    const bool several = nlohmann::json::parse(exchange.body(), nullptr, false).contains("models");
+    if (key == "models" && !several) key = "model_id";
+    return refuse(std::move(key), id.error().message());
+  }
   if (!wanted->url.empty()) {
     if (const auto listening = workers_.listen_to(*id); !listening) {
       workers_.remove(*id);
@@ -406,6 +416,10 @@ void AdminApi::one_worker(net::Exchange& exchange, std::string_view text) {
                                        "invalid_request_error", "url", ""});
       }
       url = given->get<std::string>();
+    }
+    if (const auto other = workers_.other_at(InstanceId(id), url)) {
+      return answer_error(exchange, {409, fmt::format("worker {} stands there", other->value()),
+                                     "invalid_request_error", "url", "worker_exists"});
     }
     if (const auto taken = workers_.take_back(InstanceId(id), url); !taken) {
       return answer_error(exchange, {400, taken.error().message(), "invalid_request_error", "url", ""});

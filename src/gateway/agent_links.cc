@@ -88,15 +88,26 @@ class AgentLinks::Send final : public net::ResponseHandler {
   int status_ = 0;
 };
 
+namespace {
+std::string flag_of(const std::string& url) { return "--agent " + url; }
+}  // namespace
+
 AgentLinks::AgentLinks(const AgentLinksOptions& options, std::vector<std::unique_ptr<Link>> links)
     : options_(options), links_(std::move(links)), waking_(std::make_shared<Waking>(*this)) {}
 
 AgentLinks::~AgentLinks() { stop(); }
 
+Result<void> AgentLinks::check(const AgentLinksOptions& options) {
+  for (const auto& url : options.urls) {
+    if (const auto read = net::normalised_url(url, flag_of(url)); !read) return std::unexpected(read.error());
+  }
+  return {};
+}
+
 Result<std::unique_ptr<AgentLinks>> AgentLinks::make(const AgentLinksOptions& options) {
   std::vector<std::unique_ptr<Link>> links;
   for (const auto& url : options.urls) {
-    auto endpoint = net::resolve_endpoint(url, "--agent " + url);
+    auto endpoint = net::resolve_endpoint(url, flag_of(url));
     if (!endpoint) return std::unexpected(endpoint.error());
     links.push_back(std::make_unique<Link>());
     links.back()->url = url;

@@ -59,6 +59,8 @@ class AgentLinks final : public control::ClockPort {
     std::function<void(const journal::DecisionRecord&)> decision;
     std::function<void(std::vector<MeasuredStep>)> steps = {};  ///< null: they are not asked for
   };
+  /// Resolves nothing. Errors: a URL that is none.
+  [[nodiscard]] static Result<void> check(const AgentLinksOptions& options);
   /// Errors: a URL that does not resolve.
   [[nodiscard]] static Result<std::unique_ptr<AgentLinks>> make(const AgentLinksOptions& options);
   ~AgentLinks() override;  ///< stops

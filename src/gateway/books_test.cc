@@ -85,6 +85,21 @@ TEST(Books, AMeterThatIsAwayIsSaid) {
   EXPECT_NE(unmetered.admin("/health").find(R"({"status":"ok"})"), std::string::npos) << "nobody was to meter it";
 }
 
+TEST(Books, OfAWorkerThatWasTakenOutNobodyMissesAReading) {
+  Rig rig({Role::Colocated}, 64, "", [](GatewayOptions& options, GatewayPolicies&) {
+    options.agents.urls = {"http://127.0.0.1:1"};  // nobody listens there
+  });
+  net::RawClient client(rig.gateway->admin_port());
+  client.send(Rig::post(R"({"url":")" + rig.upstream.other_url() + R"("})", "/workers"));
+  EXPECT_EQ(client.response().substr(9, 3), "202");
+  EXPECT_NE(rig.admin("/health").find(R"("unmetered_workers":2)"), std::string::npos);
+  net::RawClient second(rig.gateway->admin_port());
+  second.send("DELETE /workers/1 HTTP/1.1\r\nHost: h\r\n\r\n");
+  EXPECT_EQ(second.response().substr(9, 3), "202");
+  EXPECT_NE(rig.admin("/health").find(R"("unmetered_workers":1)"), std::string::npos) << rig.admin("/health");
+  EXPECT_NE(rig.admin("/metrics").find("wattle_gateway_unmetered_workers 1\n"), std::string::npos);
+}
+
 TEST(Books, PicturesAreNoText) {
   const std::string picture(40'000, 'A');
   const auto size = [](const std::string& content) {

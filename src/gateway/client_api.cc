@@ -245,7 +245,7 @@ void ClientApi::health(net::Exchange& exchange) {
   std::int64_t unmetered = 0;
   control_.run_and_wait([&](control::FleetLoop& core, Instant now) {
     ready = core.ready();
-    if (!options_.agents.urls.empty()) unmetered = control_.unmetered_workers(now);
+    if (!options_.agents.urls.empty()) unmetered = workers_.unmetered(core, now);
   });
   if (ready && !stopping_) {
     // Requests are served all the same: a balancer must not turn away from us because of a disk.

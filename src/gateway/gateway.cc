@@ -8,6 +8,7 @@
 #include <random>
 
 #include "gateway/admin_api.h"
+#include "gateway/worker_place.h"
 #include "net/log.h"
 #include "net/server.h"
 
@@ -216,11 +217,22 @@ struct Gateway::Impl {
 Gateway::Gateway(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Gateway::~Gateway() { stop(Span()); }
 
-Result<std::unique_ptr<Gateway>> Gateway::start(const GatewayOptions& options, GatewayPolicies policies,
-                                                journal::Sink& sink) {
+Result<void> Gateway::check(GatewayOptions options, const GatewayPolicies& policies) {
   if (options.models.size() > control::kMostModels) {
     return bad_input("--model", fmt::format("at most {} models are served by one gateway", control::kMostModels));
   }
+  if (auto ok = AgentLinks::check(options.agents); !ok) return ok;
+  options.models_alike = policies.hosts_clocks;
+  for (const WorkerOptions& worker : options.workers) {
+    const auto place = place_of(worker, options, options.service.classes, WorkerRegistry::flag_of(worker));
+    if (!place) return std::unexpected(place.error());
+  }
+  return {};
+}
+
+Result<std::unique_ptr<Gateway>> Gateway::start(const GatewayOptions& options, GatewayPolicies policies,
+                                                journal::Sink& sink) {
+  if (auto ok = check(options, policies); !ok) return std::unexpected(ok.error());
   std::unique_ptr<AgentLinks> links;
   if (!options.agents.urls.empty()) {
     auto made = AgentLinks::make(options.agents);

@@ -13,6 +13,9 @@ namespace wattle::gateway {
 
 class Gateway {
  public:
+  /// Whether start() would refuse these, as far as that can be said without resolving a name, listening or describing a
+  /// worker. Errors: where is the flag, as of start().
+  static Result<void> check(GatewayOptions options, const GatewayPolicies& policies);
   /// Listens on both planes before it returns. `sink` gets decisions and outcomes, one at a time, on changing threads.
   static Result<std::unique_ptr<Gateway>> start(const GatewayOptions& options, GatewayPolicies policies,
                                                 journal::Sink& sink);

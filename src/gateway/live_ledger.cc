@@ -337,8 +337,9 @@ void LiveLedger::tick(Instant now) {
   }
 }
 
-std::int64_t LiveLedger::unmetered_instances(Instant now) const {
-  return std::ranges::count_if(meters_, [now](const Meter& m) { return !m.anchored || now - m.read > kPatience; });
+bool LiveLedger::is_unmetered(InstanceId instance, Instant now) const {
+  const auto i = index_.find(instance);
+  return i && (!meters_[*i].anchored || now - meters_[*i].read > kPatience);
 }
 
 void LiveLedger::gone(InstanceId instance, Instant now) {

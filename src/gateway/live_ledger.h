@@ -110,8 +110,8 @@ class LiveLedger final : public journal::Sink {
   /// The newest outcomes that were handed on, the newest last.
   [[nodiscard]] std::size_t recents() const { return recent_.size(); }
   [[nodiscard]] const Recent& recent(std::size_t i) const { return recent_[(oldest_ + i) % recent_.size()]; }
-  /// Instances that no reading has come of for longer than an agent takes to be restarted.
-  [[nodiscard]] std::int64_t unmetered_instances(Instant now) const;
+  /// No reading of it has come for longer than an agent takes to be restarted. Of one that is gone: false.
+  [[nodiscard]] bool is_unmetered(InstanceId instance, Instant now) const;
   /// Requests that are over, and whose energy nobody metered in full.
   [[nodiscard]] std::int64_t unmetered_requests() const { return unmetered_requests_; }
 

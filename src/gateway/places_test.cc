@@ -230,6 +230,60 @@ TEST(Places, AWorkerStandsInAPoolThatTheScenarioStates) {
   EXPECT_EQ(call(rig, "GET", "/workers/0", "", "200")["pool"], 1);
 }
 
+TEST(Places, WhatIsWrongWithAWorkerIsSaidByItsKey) {
+  Rig rig({}, 64, "", [](GatewayOptions& options, GatewayPolicies&) {
+    options.service.pools = {{PoolId(0), "short", {}}};
+  });
+  const std::string begin = R"({"url":")" + rig.upstream.url() + R"(",)";
+  for (const auto& [rest, key] : {std::pair{R"("site":"Nowhere"})", "site"},
+                                  {R"("pool":"none"})", "pool"},
+                                  {R"("type":"XL"})", "type"},
+                                  {R"("models":["m","other"]})", "models"},
+                                  {R"("model_id":"other"})", "model_id"},
+                                  {R"("worker_type":"prefill","decode":"7"})", "decode"}}) {
+    EXPECT_EQ(call(rig, "POST", "/workers", begin + rest, "400")["error"]["param"], key);
+  }
+  EXPECT_EQ(call(rig, "POST", "/workers", R"({"url":"ftp://x"})", "400")["error"]["param"], "url");
+}
+
+TEST(Places, NoTwoWorkersStandAtOneAddress) {
+  Rig rig({}, 64, "");
+  const auto at = [](const std::string& url) { return R"({"url":")" + url + R"("})"; };
+  call(rig, "POST", "/workers", at(rig.upstream.url()), "202");
+  call(rig, "POST", "/workers", at(rig.upstream.other_url()), "202");
+  EXPECT_EQ(call(rig, "PUT", "/workers/1", at(rig.upstream.url() + "/v1"), "409")["error"]["code"], "worker_exists");
+  EXPECT_EQ(call(rig, "GET", "/workers/1", "", "200")["url"], rig.upstream.other_url());
+  call(rig, "PUT", "/workers/1", at(rig.upstream.other_url()), "202");
+  // One that was taken out has left its address to the next, and does not get it back.
+  call(rig, "DELETE", "/workers/0", "", "202");
+  call(rig, "PUT", "/workers/1", at(rig.upstream.url()), "202");
+  call(rig, "PUT", "/workers/0", "", "409");
+}
+
+TEST(Places, WhatWouldNotStartIsRefusedWithoutStarting) {
+  GatewayOptions options;
+  options.models = {"m"};
+  options.service.pools = {{PoolId(0), "short", {}}};
+  const auto problem = [&](const std::function<void(GatewayOptions&)>& change) {
+    GatewayOptions changed = options;
+    changed.workers.resize(1);
+    changed.workers[0].url = "http://127.0.0.1:1";
+    change(changed);
+    const auto ok = Gateway::check(changed, {});
+    return ok ? std::string("accepted") : ok.error().message();
+  };
+  EXPECT_EQ(problem([](GatewayOptions&) {}), "accepted");
+  EXPECT_EQ(problem([](GatewayOptions& o) { o.workers[0].site = "Nowhere"; }),
+            "--worker http://127.0.0.1:1: there is no site \"Nowhere\"");
+  EXPECT_EQ(problem([](GatewayOptions& o) { o.workers[0].pool = "xx"; }),
+            "--worker http://127.0.0.1:1: there is no pool \"xx\"");
+  EXPECT_EQ(problem([](GatewayOptions& o) { o.workers[0].models = {"other"}; }),
+            "--worker http://127.0.0.1:1: there is no --model \"other\"");
+  EXPECT_EQ(problem([](GatewayOptions& o) { o.agents.urls = {"http://http://127.0.0.1:9100"}; }),
+            "--agent http://http://127.0.0.1:9100: \"http://http://127.0.0.1:9100\" is not a URL like "
+            "http://127.0.0.1:8100");
+}
+
 TEST(Places, AnEngineThatNeverAnswersIsSaidToHaveFailed) {
   Rig rig({}, 64, "", [](GatewayOptions& options, GatewayPolicies& policies) {
     four_types(options, policies);

@@ -141,9 +141,9 @@ class ControlStrand final : private control::RequestPort, private control::Insta
   [[nodiscard]] const control::TelemetryCounts& telemetry(InstanceId id) const { return watch_.counts(index_.at(id)); }
   /// Brings every view up to date, for an observer; policies have it done as they read. Within run() only.
   void look(Instant now);
-  /// Whose energy nobody meters now. Within run() only.
-  [[nodiscard]] std::int64_t unmetered_workers(Instant now) const {
-    return ledger_ == nullptr ? 0 : ledger_->unmetered_instances(now);
+  /// Nobody meters its energy now. Within run() only.
+  [[nodiscard]] bool unmetered(InstanceId id, Instant now) const {
+    return ledger_ != nullptr && ledger_->is_unmetered(id, now);
   }
   [[nodiscard]] ViewSource source(InstanceId id, Instant now) const { return source_at(index_.at(id), now); }
   /// That anything is kept of. Within run() only.

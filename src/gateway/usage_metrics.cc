@@ -91,6 +91,10 @@ std::string usage_metrics(const journal::Consumption& used, std::span<const cont
   out.family("wattle_gateway_energy_of_unknown_carbon_joules_total", "counter",
              "Of that energy: drawn while its site's intensity was unknown; its grams are by the last one known");
   out.sample({}, used.energy.unknown_carbon);
+  out.family(
+      "wattle_gateway_energy_of_unknown_price_joules_total", "counter",
+      "Of that energy: drawn while its site's price of electricity was unknown; its cost is by the last one known");
+  out.sample({}, used.energy.unknown_price);
   out.family("wattle_gateway_cost_usd", "gauge", "Cost of that energy and of the GPUs' time, where prices are stated");
   out.sample({}, used.cost);
 

@@ -24,6 +24,7 @@ TEST(UsageMetrics, HaveASampleForEachModelsTenantsAndClasses) {
   used.energy.decode = Joules(4.5);
   used.carbon = GramsCo2(0.25);
   used.cost = Usd(0.125);
+  used.energy.unknown_price = Joules(1.5);
   const std::vector<control::ModelUsage> models = {{row("m", 4.0, 0.0, kUnknown),
                                                     {row("", 1.5, 0.5, kUnknown), row("a\"b\\c", 2.5, -0.5, 1.0)},
                                                     {row("0", 4.0, 0.0, 1.0)}},
@@ -33,8 +34,8 @@ TEST(UsageMetrics, HaveASampleForEachModelsTenantsAndClasses) {
   for (const char* line :
        {"wattle_gateway_energy_joules_total{part=\"prefill\"} 3\n",
         "wattle_gateway_energy_joules_total{part=\"decode\"} 4.5\n", "wattle_gateway_carbon_grams 0.25\n",
-        "wattle_gateway_cost_usd 0.125\n", "wattle_gateway_model_energy_joules_total{model=\"m\"} 4\n",
-        "wattle_gateway_model_cost_usd{model=\"n\"} 2\n",
+        "wattle_gateway_cost_usd 0.125\n", "wattle_gateway_energy_of_unknown_price_joules_total 1.5\n",
+        "wattle_gateway_model_energy_joules_total{model=\"m\"} 4\n", "wattle_gateway_model_cost_usd{model=\"n\"} 2\n",
         "wattle_gateway_tenant_energy_joules_total{model=\"n\",tenant=\"\"} 0.5\n",
         "wattle_gateway_tenant_energy_joules_total{model=\"m\",tenant=\"\"} 1.5\n",
         "wattle_gateway_tenant_energy_joules_total{model=\"m\",tenant=\"a\\\"b\\\\c\"} 2.5\n",
@@ -49,7 +50,7 @@ TEST(UsageMetrics, HaveASampleForEachModelsTenantsAndClasses) {
 
 TEST(UsageMetrics, LeaveOutWhatNobodyMetered) {
   journal::Consumption used;
-  used.energy = {Joules(kUnknown), Joules(kUnknown), Joules(kUnknown), Joules(kUnknown),
+  used.energy = {Joules(kUnknown), Joules(kUnknown), Joules(kUnknown), Joules(kUnknown), Joules(kUnknown),
                  Joules(kUnknown), Joules(kUnknown), Joules(kUnknown), Joules(kUnknown)};
   used.carbon = GramsCo2(kUnknown);
   used.cost = Usd(kUnknown);
@@ -57,6 +58,7 @@ TEST(UsageMetrics, LeaveOutWhatNobodyMetered) {
       {row("m", kUnknown, kUnknown, kUnknown), {row("t", kUnknown, kUnknown, kUnknown)}, {}}};
   const std::string text = usage_metrics(used, models);
   EXPECT_EQ(text.find("\nwattle_gateway_energy_of_unknown_carbon_joules_total"), std::string::npos) << text;
+  EXPECT_EQ(text.find("\nwattle_gateway_energy_of_unknown_price_joules_total"), std::string::npos) << text;
   EXPECT_EQ(text.find("{model="), std::string::npos) << text;
   EXPECT_NE(text.find("# HELP wattle_gateway_energy_joules_total "), std::string::npos);
   EXPECT_NE(text.find("# TYPE wattle_gateway_tenant_energy_joules_total counter\n"), std::string::npos);

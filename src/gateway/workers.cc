@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "gateway/worker_place.h"
 #include "net/clock.h"
 #include "telemetry/gauges.h"
 
@@ -81,23 +82,8 @@ Result<GatewayPolicies::Instance> WorkerRegistry::describe(WorkerOptions& worker
   return GatewayPolicies::Instance{std::make_shared<const InstanceSpec>(std::move(spec)), {}};
 }
 
-Result<control::ModelMask> WorkerRegistry::models_of(const WorkerOptions& worker, std::string_view where) const {
-  if (worker.models.empty()) return control::kEveryModel;
-  if (options_.models_alike) {
-    return bad_input(std::string(where),
-                     "this recipe decides for the fleet as one: its workers all have the same models");
-  }
-  control::ModelMask mask = 0;
-  for (const std::string& name : worker.models) {
-    const auto found = std::ranges::find(options_.models, name);
-    if (found == options_.models.end()) return bad_input(std::string(where), "there is no --model \"" + name + "\"");
-    mask |= control::ModelMask{1} << (found - options_.models.begin());
-  }
-  return mask;
-}
-
-Result<std::shared_ptr<const net::Endpoint>> WorkerRegistry::place_of(const std::string& url,
-                                                                      std::string_view where) const {
+Result<std::shared_ptr<const net::Endpoint>> WorkerRegistry::address_of(const std::string& url,
+                                                                        std::string_view where) const {
   auto endpoint = net::resolve_endpoint(url, where);
   if (!endpoint) return std::unexpected(endpoint.error());
   if (!options_.worker_places.allow(endpoint->address)) {
@@ -109,35 +95,33 @@ Result<std::shared_ptr<const net::Endpoint>> WorkerRegistry::place_of(const std:
 Result<void> WorkerRegistry::check_reports(const std::string& endpoint, std::string_view where) const {
   constexpr std::string_view kTcp = "tcp://";
   if (!endpoint.starts_with(kTcp)) return {};
-  const auto place = place_of("http://" + endpoint.substr(kTcp.size()), where);
+  const auto place = address_of("http://" + endpoint.substr(kTcp.size()), where);
   return place ? Result<void>() : std::unexpected(place.error());
 }
 
-Result<InstanceId> WorkerRegistry::add(const WorkerOptions& stated, std::string_view where) {
+Result<InstanceId> WorkerRegistry::add(const WorkerOptions& stated, std::string_view flag) {
+  const auto key_or_flag = [flag](std::string_view key) { return flag.empty() ? key : flag; };
   WorkerOptions wanted = stated;
   auto described = describe(wanted);
   if (!described) return std::unexpected(described.error());
-  const auto has = models_of(wanted, where);
-  if (!has) return std::unexpected(has.error());
-  if (auto allowed = check_reports(wanted.step_reports, where); !allowed) return std::unexpected(allowed.error());
+  if (auto allowed = check_reports(wanted.step_reports, key_or_flag("step_reports")); !allowed) {
+    return std::unexpected(allowed.error());
+  }
   std::shared_ptr<const net::Endpoint> shared;
   if (!wanted.url.empty()) {
-    auto place = place_of(wanted.url, where);
+    auto place = address_of(wanted.url, key_or_flag("url"));
     if (!place) return std::unexpected(place.error());
     shared = std::move(*place);
   }
-  const auto place = std::ranges::find(options_.sites, wanted.site, &carbon::SiteRates::name);
-  if (!wanted.site.empty() && place == options_.sites.end()) {
-    return bad_input(std::string(where), "there is no site \"" + wanted.site + "\"");
-  }
-  const SiteId site(wanted.site.empty() ? 0 : static_cast<std::int32_t>(place - options_.sites.begin()));
-  const auto pool = pool_of(wanted, where);
-  if (!pool) return std::unexpected(pool.error());
-  if (site != described->spec->site || *pool != described->spec->pool || wanted.node != described->spec->node ||
-      wanted.decode != kNoInstance) {
+  Classifier classes;
+  control_.run_and_wait([&](control::FleetLoop& core, Instant) { classes = core.classes(); });
+  const auto place = place_of(wanted, options_, classes, flag);
+  if (!place) return std::unexpected(place.error());
+  if (place->site != described->spec->site || place->pool != described->spec->pool ||
+      wanted.node != described->spec->node || wanted.decode != kNoInstance) {
     auto spec = std::make_shared<InstanceSpec>(*described->spec);
-    spec->site = site;
-    spec->pool = *pool;
+    spec->site = place->site;
+    spec->pool = place->pool;
     spec->node = wanted.node;
     spec->decode = wanted.decode;
     described->spec = std::move(spec);
@@ -160,8 +144,8 @@ Result<InstanceId> WorkerRegistry::add(const WorkerOptions& stated, std::string_
     clock.mode = described->clock.mode;
     clock.learner = described->learner;
     id = control_.add_worker(view, shared, wanted.bootstrap_port, std::move(clock),
-                             {.step_reports = !wanted.step_reports.empty(), .load_reports = wanted.load_reports}, *has,
-                             now);
+                             {.step_reports = !wanted.step_reports.empty(), .load_reports = wanted.load_reports},
+                             place->models, now);
     const bool starting = shared == nullptr;
     index_.add(id);
     states_.push_back({control_.worker(id), wanted, 0, false, false, starting, starting, false});
@@ -173,7 +157,7 @@ Result<InstanceId> WorkerRegistry::add(const WorkerOptions& stated, std::string_
     if (!options_.probe_health && !starting) set_up(core, id, true, now);
   });
   if (!decodes)
-    return bad_input(std::string(where),
+    return bad_input(std::string(key_or_flag("decode")),
                      "there is no decode worker of its site and pool with the id that its pair names");
   if (agents_ && !wanted.step_reports.empty()) {
     // The engine that published there before is gone.
@@ -214,29 +198,6 @@ void WorkerRegistry::set_up(control::FleetLoop& core, InstanceId id, bool up, In
   if (core.shown(id).accepting != up) core.set_accepting(id, up, now);
 }
 
-Result<PoolId> WorkerRegistry::pool_of(const WorkerOptions& worker, std::string_view where) {
-  if (!worker.type.empty()) {
-    std::optional<ClassId> found;
-    std::string known;
-    control_.run_and_wait([&](control::FleetLoop& core, Instant) {
-      const Classifier& classes = core.classes();
-      found = classes.find(worker.type);
-      for (std::int32_t c = 0; c < classes.size(); ++c) known += " " + classes.name(ClassId(c));
-    });
-    if (found) return PoolId(found->value());
-    return bad_input(std::string(where), "there is no class \"" + worker.type + "\"; requests are of" + known);
-  }
-  const auto& pools = options_.service.pools;
-  if (worker.pool.empty()) {
-    if (pools.empty() || static_cast<std::size_t>(worker.pool_id.value()) < pools.size()) return worker.pool_id;
-    return bad_input(std::string(where), fmt::format("there is no pool {}; the scenario states pools 0 to {}",
-                                                     worker.pool_id.value(), pools.size() - 1));
-  }
-  const auto of = std::ranges::find(pools, worker.pool, &Pool::name);
-  if (of == pools.end()) return bad_input(std::string(where), "there is no pool \"" + worker.pool + "\"");
-  return of->id;
-}
-
 void WorkerRegistry::look_at_roles() {
   const auto some = [&](Role role) {
     return std::ranges::any_of(states_, [&](const WorkerState& s) { return s.worker->role == role && s.stays(); });
@@ -249,13 +210,35 @@ std::optional<WorkerRegistry::Standing> WorkerRegistry::standing_at(std::string_
   std::optional<Standing> out;
   if (!wanted) return out;
   control_.run_and_wait([&](control::FleetLoop&, Instant) {
-    for (const WorkerState& s : states_) {
-      if (s.removed || net::normalised_url(s.options.url, "url") != *wanted) continue;
-      out = Standing{s.worker->id, s.worker->role};
-      return;
-    }
+    if (const WorkerState* found = at_url(*wanted)) out = Standing{found->worker->id, found->worker->role};
   });
   return out;
+}
+
+std::optional<InstanceId> WorkerRegistry::other_at(InstanceId id, const std::string& url) {
+  std::optional<InstanceId> other;
+  control_.run_and_wait([&](control::FleetLoop&, Instant) {
+    const WorkerState* const state = find(id);
+    if (state == nullptr) return;
+    const auto place = net::normalised_url(url.empty() ? state->options.url : url, "url");
+    const WorkerState* const found = place ? at_url(*place, id) : nullptr;
+    if (found != nullptr) other = found->worker->id;
+  });
+  return other;
+}
+
+const WorkerState* WorkerRegistry::at_url(const std::string& normalised, InstanceId but) const {
+  const auto found = std::ranges::find_if(states_, [&](const WorkerState& s) {
+    return !s.removed && s.worker->id != but && net::normalised_url(s.options.url, "url") == normalised;
+  });
+  return found == states_.end() ? nullptr : &*found;
+}
+
+std::int64_t WorkerRegistry::unmetered(const control::FleetLoop& core, Instant now) const {
+  return std::ranges::count_if(states_, [&](const WorkerState& s) {
+    const InstanceId id = s.worker->id;
+    return (s.stays() || core.shown(id).assigned_requests > 0) && control_.unmetered(id, now);
+  });
 }
 
 /// As soon as some worker says a type, each class has the pool of its number (FREESH's router).
@@ -313,7 +296,7 @@ Result<void> WorkerRegistry::take_back(InstanceId id, const std::string& url) {
   });
   if (nowhere) return bad_input("url", "must say where the worker listens: it is not known yet, or no more");
   if (!url.empty()) {
-    auto endpoint = place_of(url, "url");
+    auto endpoint = address_of(url, "url");
     if (!endpoint) return std::unexpected(endpoint.error());
     moved = std::move(*endpoint);
   }
@@ -377,7 +360,7 @@ void WorkerRegistry::probe_all() {
 Result<void> WorkerRegistry::start() {
   std::vector<telemetry::FpmSubscriber::Source> sources;
   for (const auto& worker : options_.workers) {
-    const auto added = add(worker, "--worker " + worker.url);
+    const auto added = add(worker, flag_of(worker));
     if (!added) return std::unexpected(added.error());
     if (worker.step_reports.empty()) continue;
     sources.push_back({worker.step_reports, *added});

@@ -39,9 +39,12 @@ class WorkerRegistry {
   WorkerRegistry(const GatewayOptions& options, ControlStrand& control, AgentLinks* agents,
                  GatewayPolicies::Describe describe, std::function<void(InstanceId)> lost);
 
+  /// What the options' own is said by, for errors.
+  [[nodiscard]] static std::string flag_of(const WorkerOptions& worker) { return "--worker " + worker.url; }
   /// Adds those of the options and listens to their step reports.
   Result<void> start();
-  Result<InstanceId> add(const WorkerOptions& stated, std::string_view where);
+  /// `flag`: that described it; empty: errors say which key of its description is at fault.
+  Result<InstanceId> add(const WorkerOptions& stated, std::string_view flag);
   /// The worker that is at this URL, however it is written, and not leaving; none: nobody is.
   struct Standing {
     InstanceId id;
@@ -54,6 +57,8 @@ class WorkerRegistry {
   void remove(InstanceId id);
   /// It is no part of the fleet any more, for good; ignored when it was not. On the control strand only.
   void forget(InstanceId id, Instant now);
+  /// Another worker that stands at that URL, however it is written; without `url` at the one where `id` was.
+  [[nodiscard]] std::optional<InstanceId> other_at(InstanceId id, const std::string& url);
   /// Takes a removed one back, or one that has started: the caller has seen it alive, and the next probes judge.
   /// Without `url` where it was before. Errors: a URL that does not resolve, or none so far.
   Result<void> take_back(InstanceId id, const std::string& url);
@@ -72,23 +77,25 @@ class WorkerRegistry {
   [[nodiscard]] const std::vector<WorkerState>& states() const { return states_; }
   /// The highest there ever was; below 0: none. On the control strand only.
   [[nodiscard]] InstanceId newest() const { return index_.newest(); }
+  /// Whose energy nobody meters now, of those that are not leaving and those that still have requests. On the control
+  /// strand only.
+  [[nodiscard]] std::int64_t unmetered(const control::FleetLoop& core, Instant now) const;
   /// Null until some worker sends step reports.
   [[nodiscard]] const TelemetryFeed* feed() const { return feed_.get(); }
   void stop_feed() { feed_.reset(); }
 
  private:
   Result<GatewayPolicies::Instance> describe(WorkerOptions& worker) const;
-  /// Which of the gateway's models it has; errors: one that the gateway has not.
-  [[nodiscard]] Result<control::ModelMask> models_of(const WorkerOptions& worker, std::string_view where) const;
   /// Errors: step reports are to be fetched from where no worker may stand.
   [[nodiscard]] Result<void> check_reports(const std::string& endpoint, std::string_view where) const;
   /// The worker's address, if it may be one.
-  [[nodiscard]] Result<std::shared_ptr<const net::Endpoint>> place_of(const std::string& url,
-                                                                      std::string_view where) const;
+  [[nodiscard]] Result<std::shared_ptr<const net::Endpoint>> address_of(const std::string& url,
+                                                                        std::string_view where) const;
   Result<void> start_feed(const std::vector<telemetry::FpmSubscriber::Source>& sources);
   void set_up(control::FleetLoop& core, InstanceId id, bool up, Instant now);
-  /// The pool a worker is in. Errors: no such class or pool.
-  Result<PoolId> pool_of(const WorkerOptions& worker, std::string_view where);
+  /// That is not leaving, another one than `but`, at that URL (net::normalised_url); null: nobody. On the control
+  /// strand only.
+  [[nodiscard]] const WorkerState* at_url(const std::string& normalised, InstanceId but = kNoInstance) const;
   void route_by_type(control::FleetLoop& core, Instant now);
   void look_at_roles();
   void probe_all();

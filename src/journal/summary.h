@@ -75,6 +75,8 @@ struct EnergySplit {
   Joules idle_tail{};  ///< of idle: after each instance's last work
   /// Of total: at times for which a site's intensity was unknown; carbon takes the last known one for it.
   Joules unknown_carbon{};
+  /// Likewise of its price of electricity, and of what it cost.
+  Joules unknown_price{};
 };
 
 struct CostSplit {
@@ -93,6 +95,7 @@ struct UsageRow {
   GramsCo2 carbon;  ///< NaN, too, where no intensity was known all the while
   Usd cost;
   Joules unknown_carbon{};  ///< of instances and sites: see EnergySplit
+  Joules unknown_price{};   ///< likewise
 };
 
 /// The ledger's account of a run (control::consumption). NaN, null in JSON: unknown, because nobody metered it; else

@@ -45,7 +45,9 @@ void visit_usage(V& v, R& row, bool of_requests) {
   v.added_quantity("energy_j", row.energy);
   v.added_quantity("carbon_g", row.carbon);
   v.added_quantity("cost_usd", row.cost);
-  if (!of_requests) v.added_quantity("unknown_carbon_j", row.unknown_carbon);
+  if (of_requests) return;
+  v.added_quantity("unknown_carbon_j", row.unknown_carbon);
+  v.added_quantity("unknown_price_j", row.unknown_price);
 }
 
 template <typename V, typename R>
@@ -107,6 +109,7 @@ void visit(V& v, S& s) {
     g.added_quantity("residue", s.energy.residue);
     g.added_quantity("idle_tail", s.energy.idle_tail);
     g.added_quantity("unknown_carbon", s.energy.unknown_carbon);
+    g.added_quantity("unknown_price", s.energy.unknown_price);
   });
   v.quantity("carbon_g", s.carbon);
   v.quantity("cost_usd", s.cost);

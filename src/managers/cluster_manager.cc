@@ -95,6 +95,22 @@ std::string ClusterManager::share_pools(std::vector<double>& load_per_s) const {
   return said;
 }
 
+/// Where what comes to a pool is not its own alone: as " (1/s arriving, 240/s as load sent on from SS)".
+std::string ClusterManager::sent_to(std::size_t pool, const std::vector<double>& load,
+                                    const std::vector<double>& sent_on, const plan::ShardingProblem& problem) const {
+  double sent = 0.0;
+  std::string from;
+  for (std::size_t q = 0; q < pool; ++q) {
+    if (sent_on[q] <= 0.0) continue;
+    if (pools_.next(q) == pool) sent += sent_on[q] * problem.classes[q].load_in_next;
+    std::size_t at = q;
+    while (at < pool && sent_on[at] > 0.0) at = pools_.next(at);
+    if (at == pool && load[q] > 0.0) from += (from.empty() ? "" : ", ") + problem.classes[q].name;
+  }
+  if (sent <= 0.0) return "";
+  return fmt::format(" ({:.3g}/s arriving, {:.3g}/s as load sent on from {})", load[pool], sent, from);
+}
+
 ClusterOrder ClusterManager::solve(const std::vector<double>& peak_per_s) const {
   auto load = pools_.by_pool(peak_per_s);
   std::string tiers = share_pools(load);
@@ -166,7 +182,7 @@ ClusterOrder ClusterManager::solve(const std::vector<double>& peak_per_s) const 
     if (late[p] > 0.0)
       order.problem += fmt::format("{:.3g}/s of {} are more than keeps the objectives, ", late[p], one.name);
     order.problem += fmt::format(
-        "{:.3g}/s of {} are not carried: {}", order.shed_per_s[p], one.name,
+        "{:.3g}/s of {}{} are not carried: {}", order.shed_per_s[p], one.name, sent_to(p, load, sent_on, problem),
         served ? fmt::format("{} nodes are too few", nodes_up())
                : "no configuration meets its objectives, " + plan::nearest_profile(one.profiles, one.limits));
   }

@@ -68,6 +68,8 @@ class ClusterManager {
  private:
   [[nodiscard]] ClusterOrder make(Instant begin, Instant end, Instant from, Instant until);
   [[nodiscard]] ClusterOrder solve(const std::vector<double>& peak_per_s) const;
+  [[nodiscard]] std::string sent_to(std::size_t pool, const std::vector<double>& load,
+                                    const std::vector<double>& sent_on, const plan::ShardingProblem& problem) const;
   [[nodiscard]] std::string share_pools(std::vector<double>& load_per_s) const;
   void in_nodes(std::vector<int>& gpus) const;
   [[nodiscard]] double node_usefully_carries(const plan::ProfiledClass& one) const;

@@ -85,6 +85,21 @@ TEST(ClusterManager, DemandAboveTheClusterServesWhatFitsAndSaysSo) {
   EXPECT_NE(order->problem.find("3 nodes are too few"), std::string::npos) << order->problem;
 }
 
+TEST(ClusterManager, WhatIsNotCarriedSaysWhoseLoadItIs) {
+  const auto table = formula_table();
+  const PoolMap map(table, 0);
+  ClusterOptions options;
+  options.nodes = 3;
+  ClusterManager manager(table, map, options, Span());
+  const double a = node_carries(table, 0);
+  manager.history().begin_with({{40 * a}, {}, {1.0}});
+  const auto order = manager.order(Instant());
+  ASSERT_GT(order->shed_per_s[2], 1.0);
+  EXPECT_NE(order->problem.find("/s of L (1/s arriving, "), std::string::npos) << order->problem;
+  EXPECT_NE(order->problem.find("/s as load sent on from S) are not carried: 3 nodes are too few"), std::string::npos)
+      << order->problem;
+}
+
 TEST(ClusterManager, AClassWithoutConfigurationSaysWhichObjectiveAndWhatComesNearest) {
   auto table = formula_table();
   table.classes[2].limits.ttft = Span::ms(1);

@@ -219,7 +219,7 @@ Result<HostPort> parse_host_port(std::string_view text, std::string_view where) 
       out.host = text.substr(0, colon);
       if (out.host.starts_with('[') && out.host.ends_with(']')) out.host = out.host.substr(1, out.host.size() - 2);
       if (out.host.empty()) out.host = "127.0.0.1";
-      return out;
+      if (out.host.find('/') == std::string::npos) return out;  // a URL is none
     }
   }
   return bad_input(std::string(where), fmt::format("\"{}\" is not HOST:PORT, like 127.0.0.1:8000", text));

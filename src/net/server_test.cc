@@ -397,6 +397,7 @@ TEST(Endpoint, ReadsUrls) {
   EXPECT_FALSE(resolve_endpoint("http://", "x").has_value());
   EXPECT_FALSE(resolve_endpoint("http://h:notaport", "x").has_value());
   EXPECT_FALSE(parse_host_port("127.0.0.1", "--listen").has_value());
+  EXPECT_FALSE(parse_host_port("http://127.0.0.1:9100", "--admin").has_value()) << "a URL";
 }
 
 TEST(HttpServer, OfABurstNoMoreAreLetInThanThereIsRoomFor) {

@@ -193,8 +193,8 @@ struct Agent::Impl {
       if (core->counts(i).silent == 0) continue;
       warned_of_silence = true;
       net::log_line(net::LogLevel::Warning,
-                    "no step report has ever come; the GPUs get the clock of lost telemetry, the highest for eco-freq, "
-                    "until one does (counted in wattle_agent_telemetry_silent_total, not logged again)",
+                    "no step report has ever come; the GPUs get the recipe's clock of lost telemetry until one does "
+                    "(counted in wattle_agent_telemetry_silent_total, not logged again)",
                     {{"instance", core->view(i).id.value()}});
     }
   }

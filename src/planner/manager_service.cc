@@ -17,7 +17,7 @@ ManagerAnswer refused(int status, const std::string& why) { return {status, net:
 }  // namespace
 
 ManagerAnswer ClusterService::observe(const std::string& body, Instant now) {
-  const auto seen = cluster_observation_from_json(body, levels_->pools().pools());
+  const auto seen = cluster_observation_from_json(body, levels_->pools().pools(), levels_->pools().classes());
   if (!seen) return refused(400, seen.error().message());
   return {200, to_json(levels_->cluster_level().mandate(*seen, now), now)};
 }
@@ -47,7 +47,7 @@ void PoolService::ask_above(const managers::ClusterObservation& seen, Instant no
 
 ManagerAnswer PoolService::observe(const std::string& body, Instant now) {
   managers::PoolLevel& pools = levels_->pool_level();
-  const auto observed = observation_from_json(body, pools.shapes().size(), now);
+  const auto observed = observation_from_json(body, pools.shapes().size(), levels_->pools().classes(), now);
   if (!observed) return refused(400, observed.error().message());
   auto view = observed->view();
   auto [rates, seen] = levels_->hear(view);

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <utility>
@@ -38,19 +38,38 @@ constexpr std::int64_t kMostId = 1'000'000'000;
 constexpr std::int64_t kMostRequests = std::int64_t{1} << 53;
 constexpr std::int64_t kMostNs = std::int64_t{1} << 60;
 
-double share(const Ordered& value, const char* key) {
-  if (!value.is_number() || !std::isfinite(value.get<double>()) || value.get<double>() < 0.0) {
-    wrong(std::string(key) + " must be numbers from 0");
-  }
-  return value.get<double>();
-}
+/// Beyond what any fleet gets, by far; sums and products of what is within stay finite.
+constexpr double kMostPerS = 1e9;
 
-std::vector<double> numbers(const Ordered& json, const char* key) {
+std::vector<double> numbers(const Ordered& json, const char* key, double most = kMostPerS) {
   const Ordered& list = at(json, key);
   if (!list.is_array()) wrong(std::string(key) + " must be a list");
   std::vector<double> made;
-  for (const Ordered& value : list) made.push_back(share(value, key));
+  for (const Ordered& value : list) {
+    if (!value.is_number() || !(value.get<double>() >= 0.0 && value.get<double>() <= most)) {
+      wrong(fmt::format("{} must be numbers from 0 to {:g}", key, most));
+    }
+    made.push_back(value.get<double>());
+  }
   return made;
+}
+
+std::vector<double> shares(const Ordered& json, const char* key) { return numbers(json, key, 1.0); }
+
+/// Requests per second of each class; of none where nothing has come.
+std::vector<double> rates(const Ordered& json, const char* key, std::size_t classes) {
+  auto made = numbers(json, key);
+  if (made.empty()) made.resize(classes);
+  if (made.size() != classes) {
+    wrong(fmt::format("{} has {} numbers; it must have one for each of {} classes, or none where nothing has come", key,
+                      made.size(), classes));
+  }
+  return made;
+}
+
+/// As rates() reads it.
+Ordered rates_json(const std::vector<double>& rates) {
+  return std::ranges::all_of(rates, [](double rate) { return rate == 0.0; }) ? Ordered::array() : Ordered(rates);
 }
 
 std::vector<std::int32_t> counts(const Ordered& json, const char* key) {
@@ -129,7 +148,7 @@ Result<TurnedOut> turned_out_from_json(const Ordered& json) {
 
 std::string to_json(const Observation& seen) {
   Ordered json{{"now_ns", seen.now.ns()},
-               {"rate_per_s", seen.rate_per_s},
+               {"rate_per_s", rates_json(seen.rate_per_s)},
                {"turned_out", seen.turned_out.rows()},
                {"late", seen.turned_out.late()},
                {"members", Ordered::array()}};
@@ -154,13 +173,12 @@ std::string to_json(const Observation& seen) {
   return json.dump();
 }
 
-Result<Observation> observation_from_json(std::string_view text, std::size_t shapes, Instant now) {
+Result<Observation> observation_from_json(std::string_view text, std::size_t shapes, std::size_t classes, Instant now) {
   return parsed<Observation>("observation", text, [&](const Ordered& json) {
     Observation seen;
     seen.now = now;
     const std::int64_t sent = whole(json, "now_ns", -kMostNs, kMostNs);
-    seen.rate_per_s = numbers(json, "rate_per_s");
-    if (seen.rate_per_s.empty()) seen.rate_per_s.push_back(0.0);
+    seen.rate_per_s = rates(json, "rate_per_s", classes);
     seen.turned_out = turned_out(json);
     if (!at(json, "members").is_array()) wrong("members must be a list");
     seen.counts.resize(shapes);
@@ -207,7 +225,7 @@ Result<Plan> part_from_json(std::string_view text, Instant now) {
 }
 
 std::string to_json(const managers::ClusterObservation& seen) {
-  return Ordered{{"rate_per_s", seen.rate_per_s},
+  return Ordered{{"rate_per_s", rates_json(seen.rate_per_s)},
                  {"gpus", seen.gpus},
                  {"forwarded", seen.forwarded},
                  {"reserve", seen.reserve},
@@ -215,17 +233,21 @@ std::string to_json(const managers::ClusterObservation& seen) {
       .dump();
 }
 
-Result<managers::ClusterObservation> cluster_observation_from_json(std::string_view text, std::size_t pools) {
+Result<managers::ClusterObservation> cluster_observation_from_json(std::string_view text, std::size_t pools,
+                                                                   std::size_t classes) {
   return parsed<managers::ClusterObservation>("observation", text, [&](const Ordered& json) {
     managers::ClusterObservation seen;
-    seen.rate_per_s = numbers(json, "rate_per_s");
+    seen.rate_per_s = rates(json, "rate_per_s", classes);
     seen.gpus = counts(json, "gpus");
-    seen.forwarded = numbers(json, "forwarded");
+    seen.forwarded = shares(json, "forwarded");
     if (json.contains("down")) seen.down = counts(json, "down");
-    if (json.contains("reserve")) seen.reserve = numbers(json, "reserve");
-    for (const std::size_t size : {seen.gpus.size(), seen.forwarded.size(), seen.reserve.size()}) {
-      if (size != 0 && size != pools)
-        wrong(fmt::format("gpus, forwarded and reserve must have an entry for each of {} pools", pools));
+    if (json.contains("reserve")) seen.reserve = shares(json, "reserve");
+    for (const auto& [key, size] : {std::pair{"gpus", seen.gpus.size()},
+                                    {"forwarded", seen.forwarded.size()},
+                                    {"reserve", seen.reserve.size()}}) {
+      if (size != 0 && size != pools) {
+        wrong(fmt::format("{} has {} entries; it must have one for each of {} pools, or none", key, size, pools));
+      }
     }
     if (std::ranges::any_of(seen.reserve, [](double share) { return share >= 1.0; })) {
       wrong("reserve must have shares below 1");
@@ -253,7 +275,7 @@ managers::ClusterOrder order_of(const Ordered& json, std::size_t pools, std::int
   order.until = until > kMostNs ? Instant::never() : shifted(until, sent, now);
   order.gpus = counts(json, "gpus");
   order.load_per_s = numbers(json, "load_per_s");
-  order.forwarded = numbers(json, "forwarded");
+  order.forwarded = shares(json, "forwarded");
   order.shed_per_s = numbers(json, "shed_per_s");
   for (const std::size_t size :
        {order.gpus.size(), order.load_per_s.size(), order.forwarded.size(), order.shed_per_s.size()}) {

@@ -34,8 +34,9 @@ struct Observation {
 [[nodiscard]] Result<TurnedOut> turned_out_from_json(const nlohmann::ordered_json& json);
 
 [[nodiscard]] std::string to_json(const Observation& seen);
-/// `shapes`: so many there are. Errors, as of all of these: bad input, with the key.
-[[nodiscard]] Result<Observation> observation_from_json(std::string_view text, std::size_t shapes, Instant now);
+/// `shapes`, `classes`: so many there are. Errors, as of all of these: bad input, with the key.
+[[nodiscard]] Result<Observation> observation_from_json(std::string_view text, std::size_t shapes, std::size_t classes,
+                                                        Instant now);
 
 /// A plan, or one manager's part of it, with its levels.
 [[nodiscard]] std::string to_json(const Plan& plan, Instant now);
@@ -43,7 +44,8 @@ struct Observation {
 
 [[nodiscard]] std::string to_json(const managers::ClusterObservation& seen);
 [[nodiscard]] Result<managers::ClusterObservation> cluster_observation_from_json(std::string_view text,
-                                                                                 std::size_t pools);
+                                                                                 std::size_t pools,
+                                                                                 std::size_t classes);
 
 [[nodiscard]] std::string to_json(const managers::ClusterMandate& mandate, Instant now);
 [[nodiscard]] Result<managers::ClusterMandate> mandate_from_json(std::string_view text, std::size_t pools, Instant now);

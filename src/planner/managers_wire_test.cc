@@ -33,7 +33,7 @@ Observation two_members() {
 
 TEST(ManagersWire, AnObservationArrivesOnTheReceiversClock) {
   const Instant now = kSent + kSkew;
-  const auto read = observation_from_json(to_json(two_members()), 2, now);
+  const auto read = observation_from_json(to_json(two_members()), 2, 2, now);
   ASSERT_TRUE(read) << read.error().message();
   EXPECT_EQ(read->now, now);
   EXPECT_EQ(read->rate_per_s, (std::vector{1.5, 0.0}));
@@ -52,13 +52,18 @@ TEST(ManagersWire, AnObservationArrivesOnTheReceiversClock) {
 
 TEST(ManagersWire, BadMessagesSayWhatIsWrong) {
   const auto problem = [](std::string_view text) {
-    const auto read = observation_from_json(text, 1, Instant());
+    const auto read = observation_from_json(text, 1, 2, Instant());
     return read ? std::string("accepted") : read.error().message();
   };
   EXPECT_EQ(problem("3"), "observation: is one JSON object");
   EXPECT_EQ(problem("{}"), "observation: now_ns is missing");
   EXPECT_EQ(problem(R"({"now_ns":0,"rate_per_s":[-1],"members":[]})"),
-            "observation: rate_per_s must be numbers from 0");
+            "observation: rate_per_s must be numbers from 0 to 1e+09");
+  EXPECT_EQ(problem(R"({"now_ns":0,"rate_per_s":[1e300,1],"members":[]})"),
+            "observation: rate_per_s must be numbers from 0 to 1e+09");
+  EXPECT_EQ(problem(R"({"now_ns":0,"rate_per_s":[1,1,1],"members":[]})"),
+            "observation: rate_per_s has 3 numbers; it must have one for each of 2 classes, or none where nothing has "
+            "come");
   EXPECT_EQ(problem(R"({"now_ns":0,"rate_per_s":[],"turned_out":[[1],3],"members":[]})"),
             "observation: turned_out must be a list of lists");
   EXPECT_EQ(problem(R"({"now_ns":0,"rate_per_s":[],"late":[0.5],"members":[]})"),
@@ -69,20 +74,45 @@ TEST(ManagersWire, BadMessagesSayWhatIsWrong) {
             "observation: shape must be a whole number from 0 to 0");
   EXPECT_NE(problem(R"({"now_ns":0,"rate_per_s":[],"members":[{"engine":0,"shape":0,"phase":"asleep"}]})"), "accepted");
   EXPECT_FALSE(mandate_from_json(R"({"now_ns":0})", 2, Instant()));
-  EXPECT_FALSE(cluster_observation_from_json(R"({"rate_per_s":[1],"gpus":[1],"forwarded":[0]})", 2));
+  EXPECT_FALSE(cluster_observation_from_json(R"({"rate_per_s":[1],"gpus":[1],"forwarded":[0]})", 2, 1));
   managers::ClusterObservation of_pools;
   of_pools.rate_per_s = {1.5};
   of_pools.gpus = {8, 0};
   of_pools.forwarded = {0.25, 0.0};
   of_pools.reserve = {0.12, 0.0};
-  const auto as_read = cluster_observation_from_json(to_json(of_pools), 2);
+  const auto as_read = cluster_observation_from_json(to_json(of_pools), 2, 1);
   ASSERT_TRUE(as_read.has_value()) << as_read.error().message();
   EXPECT_EQ(as_read->reserve, of_pools.reserve);
   of_pools.reserve = {1.0, 0.0};
-  EXPECT_FALSE(cluster_observation_from_json(to_json(of_pools), 2));
+  EXPECT_FALSE(cluster_observation_from_json(to_json(of_pools), 2, 1));
   of_pools.reserve = {0.12};
-  EXPECT_FALSE(cluster_observation_from_json(to_json(of_pools), 2));
+  EXPECT_FALSE(cluster_observation_from_json(to_json(of_pools), 2, 1));
   EXPECT_FALSE(part_from_json("[]", Instant()));
+}
+
+TEST(ManagersWire, AClusterManagerTakesNoOtherLengthsNorSharesAboveOne) {
+  const auto problem = [](std::string_view text) {
+    const auto read = cluster_observation_from_json(text, 2, 3);
+    return read ? std::string("accepted") : read.error().message();
+  };
+  EXPECT_EQ(problem(R"({"rate_per_s":[1,1],"gpus":[0,4],"forwarded":[1,0]})"),
+            "observation: rate_per_s has 2 numbers; it must have one for each of 3 classes, or none where nothing has "
+            "come");
+  EXPECT_EQ(problem(R"({"rate_per_s":[1e300,1,1],"gpus":[0,4],"forwarded":[1,0]})"),
+            "observation: rate_per_s must be numbers from 0 to 1e+09");
+  EXPECT_EQ(problem(R"({"rate_per_s":[1,1,1],"gpus":[0,4],"forwarded":[5,5]})"),
+            "observation: forwarded must be numbers from 0 to 1");
+  EXPECT_EQ(problem(R"({"rate_per_s":[1,1,1],"gpus":[4],"forwarded":[1,0]})"),
+            "observation: gpus has 1 entries; it must have one for each of 2 pools, or none");
+  EXPECT_EQ(problem(R"({"rate_per_s":[],"gpus":[0,4],"forwarded":[1,0]})"), "accepted");
+}
+
+TEST(ManagersWire, WhereNothingHasComeNoClassHasARate) {
+  Observation seen = two_members();
+  seen.rate_per_s = {0.0};  // an executor that has heard nothing yet does not know the classes
+  const auto read = observation_from_json(to_json(seen), 2, 9, kSent);
+  ASSERT_TRUE(read) << read.error().message();
+  EXPECT_EQ(read->rate_per_s, std::vector<double>(9, 0.0));
 }
 
 TEST(ManagersWire, AMandateKeepsItsEpochsAcrossClocks) {

@@ -317,10 +317,14 @@ Result<void> add_partitions(const SitePlannerOptions& o, const Making& making, c
   return {};
 }
 
+std::string shorter(Span than_slot, Span slot) {
+  return fmt::format("is {:g}; it must be at least scaling.slot_s, {:g}", than_slot.seconds(), slot.seconds());
+}
+
 Result<std::shared_ptr<managers::SitePools>> make_site_planner(const SitePlannerOptions& o, const Making& making) {
   if (making.scaling.sites == nullptr)
     return making.refuse("policy", "freesh plans over a scenario's sites; none are given");
-  if (o.epoch < o.slot) return making.refuse("epoch_s", "is shorter than slot_s");
+  if (o.epoch < o.slot) return making.refuse("epoch_s", shorter(o.epoch, o.slot));
   if (making.scaling.sites->kept.size() > plan::PoolType::kMostKept) {
     return making.refuse("policy", fmt::format("freesh plans for at most {} different residencies of tenants",
                                                plan::PoolType::kMostKept));
@@ -357,7 +361,7 @@ Result<std::shared_ptr<managers::SitePools>> make_site_planner(const SitePlanner
   for (const auto& series : making.scaling.past) setup.demand_at_start.push_back(series.empty() ? 0.0 : series.back());
   managers::SitePoolsOptions options = site_pools_options(o);
   if (o.traffic == Outlook::Given) return making.refuse("traffic", "what is given of traffic is the file of demand");
-  if (o.season < o.slot) return making.refuse("season_s", "is shorter than slot_s");
+  if (o.season < o.slot) return making.refuse("season_s", shorter(o.season, o.slot));
   const auto season = static_cast<std::size_t>(o.season.ns() / o.slot.ns());
   const auto horizon = static_cast<std::size_t>(o.epoch.ns() / o.slot.ns());
   options.least_history = 2 * season;

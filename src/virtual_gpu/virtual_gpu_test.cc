@@ -26,7 +26,7 @@ TEST(BoardSpecText, ReadsKeysAndRefusesUnknownOnes) {
   EXPECT_EQ(spec->idle_power, Milliwatts(75'000));
   EXPECT_EQ(spec->transition_delay, Span::ms(5));
   for (const char* wrong :
-       {"", "/x,cuont=2", "/x,count=0", "/x,count=65", "/x,count=two", "/x,clock_max=1400", "/x,name="}) {
+       {"", "/x,cuont=2", "/x,count=0", "/x,count=513", "/x,count=two", "/x,clock_max=1400", "/x,name="}) {
     EXPECT_FALSE(parse_board_spec(wrong)) << wrong;
   }
 }

@@ -125,6 +125,18 @@ def main() -> None:
             expect(run.returncode == 2 and run.stdout == "" and f"{flag}: is {wrong}" in run.stderr, "the flag differs", run)
             run = carbon("--source", "electricity-maps", "--file", str(stored), flag, right)
             expect(run.returncode == 0 and "2024-10-27T00:30:00Z,302" in run.stdout, "the flag agrees", run)
+        # What is asked of --file is kept to, and what would do nothing is refused.
+        direct = pathlib.Path(folder) / "direct.csv"
+        direct.write_text("datetime_utc,ci_direct_gco2_kwh\n" + "".join(f"2024-01-01 {h:02}:00:00,{100 + h}\n" for h in range(6)))
+        csv = ("--source", "csv-direct", "--file", str(direct))
+        run = carbon(*csv, "--from", "2024-01-01 01:00", "--to", "2024-01-01 03:00")
+        expect(run.returncode == 0 and run.stdout.split()[1:] == ["2024-01-01T01:00:00Z,101,0,0", "2024-01-01T02:00:00Z,102,0,0"],
+               "from and to hold of a file, too", run)
+        for more, words in ((("--from", "2024-01-01 03:00", "--to", "2024-01-01 01:00"), "--to: does not lie after --from"),
+                            (("--from", "2025-01-01 03:00"), "nothing of what is asked for"), (("--wish", "latest"), "--wish: "),
+                            (("--zone", "GB"), "--zone: "), (("--base-url", base), "--base-url: "), (("--key-file", str(key)), "--key-file: ")):
+            run = carbon(*csv, *more)
+            expect(run.returncode == 2 and run.stdout == "" and words in run.stderr, f"{more} should be refused", run)
         mix = pathlib.Path(folder) / "mix.csv"
         mix.write_text("datetime_utc,wind_mw,solar_mw,hydro_mw,oil_mw,gas_mw,coal_mw,nuclear_mw,other_mw\n"
                        "2022-01-01 00:00:00,0,0,0,0,1,1,0,0\n2022-01-01 01:00:00,1,0,0,0,0,0,0,0\n")

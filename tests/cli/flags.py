@@ -216,7 +216,10 @@ def deployments_are_checked_by_what_would_run() -> None:
             ("gap_timeout_s = 1e10", "1e9 at most"), ("help = true", "--help"))]
         more += [(DEPLOYMENT.replace("9330", "99330"), 14, "--listen"), (DEPLOYMENT.replace("http://127.0.0.1:9000", "ftp://x"), 9, "ftp://x"),
                  (DEPLOYMENT.replace("eco-freq", "eco-frek"), 2, "eco-freq"), (DEPLOYMENT.replace("a100-80g", "a100-80"), 3, "--gpu"),
-                 (DEPLOYMENT.replace("9331", "9330"), 15, "--admin")]
+                 (DEPLOYMENT.replace("9331", "9330"), 15, "--admin"),
+                 (DEPLOYMENT.replace("127.0.0.1:9100", "http://127.0.0.1:9100"), 6, "http://http://127.0.0.1:9100"),
+                 (DEPLOYMENT.replace("gpus = [0]", 'gpus = [0]\nsite = "Nowhere"'), 9, 'there is no site "Nowhere"'),
+                 (DEPLOYMENT.replace("gpus = [0]", 'gpus = [0]\npool = "xx"'), 9, 'there is no pool "xx"')]
         for text, line, words in more:
             file.write_text(text, encoding="utf-8")
             for command in (("config", "check", str(file)), ("gateway", "--config", str(file))):
@@ -226,6 +229,14 @@ def deployments_are_checked_by_what_would_run() -> None:
         file.write_text(DEPLOYMENT + '[agent]\nlost_after_s = 1e12\n', encoding="utf-8")
         done = run("config", "check", str(file))
         check(done.returncode == 2 and f"w.toml:{end + 1}: " in done.stderr and "--lost-after-s" in done.stderr, done)
+    gateway = ("gateway", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--model", "m", "--worker")
+    for more, words in ((("http://127.0.0.1:1,site=Nowhere",), "no site"), (("http://127.0.0.1:1,pool=xx",), "no pool"),
+                        (("http://127.0.0.1:1,type=XL",), "no class"), (("http://127.0.0.1:1,model=other",), "no --model"),
+                        (("http://127.0.0.1:1", "--recipe", "retail", "--e2e-slo-ms", "10000"), "--agent: retail"),
+                        (("http://127.0.0.1:1", "--keys", "/no/such/keys"), "/no/such/keys")):
+        checked, started = run(*gateway, *more, "--check"), run(*gateway, *more)
+        check(checked.returncode == started.returncode == 2 and words in checked.stderr and checked.stderr == started.stderr,
+              (more, checked, started))
     done = run("gateway", "--model", "m", "--gap-timeout-s", "1e10")
     check(done.returncode == 2 and "--gap-timeout-s" in done.stderr and "1e9 at most" in done.stderr, done)
 

@@ -2,7 +2,6 @@
 #include <cmath>
 
 #include "feeds/generation_mix.h"
-#include "feeds/price.h"
 #include "feeds/sources/source.h"
 #include "fuzz.h"
 
@@ -68,7 +67,7 @@ Verdict parse(std::string_view input) {
   }
   judge(feeds::parse_feed_csv(feeds::electricity_maps_direct(), {"s", "z", {}, {}}, input, "fuzz"));
   judge(feeds::parse_generation_mix(feeds::ipcc_lifecycle(), {"s", "z", {}, {}}, input, "fuzz"));
-  const auto price = feeds::parse_caiso_price(input, "fuzz");
+  const auto price = carbon::parse_series<UsdPerMwh>(carbon::caiso_price(), input, "fuzz");
   if (price) {
     verdict.accepted = true;
     for (const auto& point : price->points()) {

@@ -21,6 +21,7 @@ namespace wattle::planner {
 namespace {
 
 constexpr std::int32_t kNodes = 3;
+constexpr std::size_t kClasses = 3;
 constexpr std::array<std::int32_t, 3> kGpus = {8, 4, 2};  ///< of the shapes; the first fills a node
 
 std::shared_ptr<const plan::LoadTable> table_of_three() {
@@ -69,6 +70,7 @@ class Controllers final : public policy::ScalingPolicy {
     Observation observed;
     observed.now = view.now;
     observed.rate_per_s.assign(view.rate_per_s.begin(), view.rate_per_s.end());
+    observed.rate_per_s.resize(kClasses);  // a gateway counts those that nothing has come of, too
     observed.members.assign(view.members.begin(), view.members.end());
     observed.weights.assign(view.weights.begin(), view.weights.end());
     observed.clocks.assign(view.clocks.begin(), view.clocks.end());
@@ -107,7 +109,7 @@ class Controllers final : public policy::ScalingPolicy {
   /// As PoolService does; without sockets.
   std::optional<std::string> ask(Controller& pools, const std::string& said, Instant executors) {
     const Instant now = std::max(Instant(), executors + Span::s(20) + pools.skew);
-    auto observed = observation_from_json(said, kGpus.size(), now);
+    auto observed = observation_from_json(said, kGpus.size(), kClasses, now);
     EXPECT_TRUE(observed) << observed.error().message();
     const auto view = observed->view();
     auto& level = pools.levels->pool_level();
@@ -116,7 +118,7 @@ class Controllers final : public policy::ScalingPolicy {
       ++seen_["cluster manager does not answer"];
     } else {
       const Instant above = executors + Span::s(20) + cluster_.skew;
-      auto up = cluster_observation_from_json(to_json(seen), 3);
+      auto up = cluster_observation_from_json(to_json(seen), 3, kClasses);
       EXPECT_TRUE(up) << up.error().message();
       auto down = mandate_from_json(to_json(cluster_.levels->cluster_level().mandate(*up, above), above), 3, now);
       EXPECT_TRUE(down) << down.error().message();

@@ -2,6 +2,7 @@
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -62,6 +63,11 @@ def main() -> None:
         expect(run.returncode == 0, "synth should work", run)
         figures = summary(folder / "p.csv")
         expect(abs(figures["arrival_cv"] - 2.0) < 0.15, f"cv is off: {figures}", run)
+        # --duration is of the arrivals as --rate has them, and its help says so.
+        run = wattle("synth", "d.csv", "--rate", "10", "--cv", "0", "--rate-scale", "10", "--duration", "5", cwd=folder_name)
+        expect(run.returncode == 0 and summary(folder / "d.csv")["rows"] in (49, 50, 51), "5 s at 10/s, then compressed", run)
+        run = wattle("synth", "--help")
+        expect("before --rate-scale" in re.sub(r"\s+", " ", run.stdout), "help says which seconds are meant", run)
         run = wattle("summary", "p.csv", "--json", data=folder_name, cwd="/")
         expect(run.returncode == 0 and json.loads(run.stdout)["rows"] == 20000, "WATTLE_DATA should be looked in", run)
 
@@ -80,6 +86,7 @@ def main() -> None:
             (2, "--rate: is -1; it must be above 0", ["synth", str(folder / "x"), "--rate", "-1"]),
             (2, "--like: is 'azure'", ["synth", str(folder / "x"), "--like", "azure"]),
             (2, "excludes", ["synth", str(folder / "x"), "--like", "azure-conv", "--rate", "2"]),
+            (2, "--duration: is 0; it must be a number of seconds above 0", ["synth", str(folder / "x"), "--duration", "0"]),
             (2, "--duration: nan is not a finite number", ["synth", str(folder / "x"), "--duration", "nan"]),
             (2, "subcommand", []),
             (3, "cannot be written", ["convert", str(made), str(folder / "no" / "x"), "--to", "vidur"]),

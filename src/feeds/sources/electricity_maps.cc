@@ -56,13 +56,19 @@ Result<Feed> parse_electricity_maps(const Query& query, const JsonAt& answer, co
     rows.push_back(answer);
   }
   std::string step = answer.text_or_none("temporalGranularity");
+  std::int64_t elsewhere = 0;
   for (const JsonAt& row : rows) {
+    if (const std::string of = row.text_or_none("zone"); !of.empty() && of != *zone) {
+      ++elsewhere;
+      continue;
+    }
     if (auto ok = add(builder, row, forecast); !ok) return std::unexpected(ok.error());
     if (step.empty()) step = row.text_or_none("temporalGranularity");
   }
+  if (elsewhere > 0) builder.warn(fmt::format("{} rows of other zones left out", elsewhere));
   if (const auto said = granularity(step)) {
     builder.declare_step(*said);
-  } else if (rows.size() == 1) {
+  } else if (std::ssize(rows) - elsewhere == 1) {
     builder.declare_step(Span::s(3600));  // the API's own default
   }
   if (forecast && answer.has("updatedAt")) {

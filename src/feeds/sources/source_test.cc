@@ -69,6 +69,26 @@ TEST(ElectricityMaps, LatestHistoryPastRangeAndForecast) {
   EXPECT_EQ(forecast.issued(), utc("2023-12-31 23:00:00"));
 }
 
+TEST(ElectricityMaps, RowsOfAnotherZoneAreLeftOutAndCounted) {
+  const std::string answer = R"({"zone":"DE","history":[
+    {"zone":"DE","carbonIntensity":100,"datetime":"2024-10-27T00:00:00Z"},
+    {"zone":"FR","carbonIntensity":900,"datetime":"2024-10-27T01:00:00Z"},
+    {"carbonIntensity":110,"datetime":"2024-10-27T02:00:00Z"}],"temporalGranularity":"hourly"})";
+  for (const char* asked : {"DE", ""}) {
+    const Feed feed = must(query(Source::ElectricityMaps, asked), answer);
+    ASSERT_EQ(feed.readings().size(), 2U);
+    EXPECT_FALSE(feed.at(utc("2024-10-27 01:00:00")).has_value()) << "France's is not Germany's";
+    EXPECT_EQ(feed.at(utc("2024-10-27 02:00:00"))->value.value(), 110.0);
+    ASSERT_FALSE(feed.warnings().empty());
+    EXPECT_EQ(feed.warnings().front(), "1 rows of other zones left out");
+  }
+  EXPECT_FALSE(parse_answer(query(Source::ElectricityMaps, "DE"),
+                            R"({"zone":"DE","data":[{"zone":"FR","carbonIntensity":1,"datetime":"2024-01-01T00:00:00Z"},
+                                {"zone":"FR","carbonIntensity":1,"datetime":"2024-01-01T01:00:00Z"}]})",
+                            "answer")
+                   .has_value());
+}
+
 TEST(ElectricityMaps, BadAnswers) {
   const Query de = query(Source::ElectricityMaps, "DE");
   EXPECT_EQ(error_of(de, "<html>502</html>"), "answer: is not JSON; it begins with '<html>502</html>'");
