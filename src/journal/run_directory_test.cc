@@ -91,6 +91,7 @@ Records records() {
     o.energy = Picojoules(static_cast<std::int64_t>(random.below(1ULL << 62)));
     o.carbon = GramsCo2(static_cast<double>(random.below(1'000'000'000)) * 1e-9);
     o.cost = Usd(static_cast<double>(random.below(1'000'000'000)) * 1e-12);
+    if (i % 5 == 2) o.cost = Usd(std::nan(""));
     o.metered = i % 7 != 3;
     o.gaps_within_itl = static_cast<std::int64_t>(random.below(500));
     o.cached_prompt_tokens = i % 3 == 0 ? i : 0;
@@ -181,6 +182,7 @@ TEST_F(RunDirectory, EverythingWrittenIsReadBack) {
     const Outcome& want = in.outcomes[n++];
     EXPECT_EQ(o.metered, want.metered);
     EXPECT_EQ(o.energy, want.metered ? want.energy : Picojoules()) << "unknown energy is written as nothing";
+    EXPECT_EQ(std::isnan(o.cost.value()), std::isnan(want.cost.value())) << "and a cost by itself";
     EXPECT_STREQ(o.reason, want.reason);
     EXPECT_EQ(o.first_token, want.first_token);
     EXPECT_EQ(o.decode_instance, want.decode_instance);
