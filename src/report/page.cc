@@ -53,7 +53,8 @@ std::string fleet_text(const Run& run) {
   if (!run.phases.empty()) {
     std::set<std::string> sizes;
     for (const auto& i : facts.instances) sizes.insert(fmt::format("{} × {}", i.spec.tensor_parallel, i.spec.gpu.name));
-    out = fmt::format("{} engines that came and went ({})", facts.instances.size(), fmt::join(sizes, ", "));
+    out = fmt::format("{} engine{} that came and went ({})", facts.instances.size(),
+                      facts.instances.size() == 1 ? "" : "s", fmt::join(sizes, ", "));
     for (const auto& llm : llms) out += ", " + llm;
     return out;
   }

@@ -139,6 +139,19 @@ TEST_F(SeveralRuns, ClassesOfOtherBordersStandInOtherTables) {
   EXPECT_EQ(count(usage_tables(c), "By class of requests"), 1U);
 }
 
+TEST_F(SeveralRuns, AnObjectiveThatARunDoesNotStateIsADash) {
+  Comparison c = loaded(2);
+  EXPECT_EQ(count(service_table(c), "<td class=\"dim\">–</td>"), 4U) << "fairness, of which nothing is known";
+  c.runs[0].file.facts.slo.itl.reset();
+  EXPECT_EQ(count(service_table(c), "<td class=\"dim\">–</td>"), 5U);
+  c.runs[1].file.facts.slo.itl.reset();
+  EXPECT_EQ(count(service_table(c), "<th>ITL</th>"), 0U);
+  Tier fast;
+  fast.slo.itl = Span::ms(60);
+  c.runs[1].file.facts.service.objectives = Objectives(Slo{}, {}, {}, {fast});
+  EXPECT_EQ(count(service_table(c), "<th>ITL</th>"), 1U) << "a tier states it";
+}
+
 TEST_F(SeveralRuns, PicturesAndTablesSayTheSameMeanPower) {
   Comparison c = loaded(2);
   c.runs[1].file.summary.mean_power = Watts(1234.4);

@@ -232,10 +232,13 @@ std::string group_tables(const Comparison& c) {
 
 std::string service_table(const Comparison& c) {
   const auto any = [&](auto&& f) { return std::any_of(c.runs.begin(), c.runs.end(), f); };
-  const bool ttft = any([](const Run& r) { return r.file.facts.slo.ttft.has_value(); });
-  const bool itl = any([](const Run& r) { return r.file.facts.slo.itl.has_value(); });
-  const bool tbt = any([](const Run& r) { return r.file.facts.slo.tbt.has_value(); });
-  const bool e2e = any([](const Run& r) { return r.file.facts.slo.e2e.has_value(); });
+  // Every objective that some request of a run is held to: of another none is kept or missed.
+  std::vector<Slo> slos;
+  for (const Run& r : c.runs) slos.push_back(r.file.facts.service.judged(r.file.facts.slo).strictest());
+  const auto stated = [&](std::optional<Span> Slo::*objective) {
+    return std::ranges::any_of(slos, [&](const Slo& slo) { return (slo.*objective).has_value(); });
+  };
+  const bool ttft = stated(&Slo::ttft), itl = stated(&Slo::itl), tbt = stated(&Slo::tbt), e2e = stated(&Slo::e2e);
   const bool gaps = any([](const Run& r) { return r.file.summary.itl.count > 0; });
   const bool lost = any([](const Run& r) {
     const auto& q = r.file.summary.requests;
@@ -263,10 +266,13 @@ std::string service_table(const Comparison& c) {
     const auto& s = c.runs[i].file.summary;
     const auto count = [](std::int64_t n) { return cell(whole(n)); };
     out += row_start(c, i) + share_cell(s.slo.all);
-    if (ttft) out += share_cell(s.slo.ttft);
-    if (itl) out += share_cell(s.slo.itl);
-    if (tbt) out += share_cell(s.slo.tbt);
-    if (e2e) out += share_cell(s.slo.e2e);
+    const auto kept = [&](double share, const std::optional<Span>& objective) {
+      return share_cell(objective ? share : std::nan(""));
+    };
+    if (ttft) out += kept(s.slo.ttft, slos[i].ttft);
+    if (itl) out += kept(s.slo.itl, slos[i].itl);
+    if (tbt) out += kept(s.slo.tbt, slos[i].tbt);
+    if (e2e) out += kept(s.slo.e2e, slos[i].e2e);
     out += latency_cells(s.ttft) + latency_cells(gaps ? s.itl : s.tbt) + latency_cells(s.e2e);
     out += count(s.requests.arrived) + count(s.requests.finished);
     if (lost) {
