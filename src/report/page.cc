@@ -89,9 +89,9 @@ constexpr Circumstance kCircumstances[] = {
 /// The length of all runs: "41.4 s of traffic", "37.2 s to 41.4 s of traffic".
 std::string length_text(const Comparison& c) {
   const auto [least, most] =
-      std::ranges::minmax(c.runs, {}, [](const Run& run) { return run.file.summary.sim.virtual_s; });
-  const std::string from = duration_ms(least.file.summary.sim.virtual_s * 1e3);
-  const std::string to = duration_ms(most.file.summary.sim.virtual_s * 1e3);
+      std::ranges::minmax_element(c.runs, {}, [](const Run& run) { return run.file.summary.sim.virtual_s; });
+  const std::string from = duration_ms(least->file.summary.sim.virtual_s * 1e3);
+  const std::string to = duration_ms(most->file.summary.sim.virtual_s * 1e3);
   return (from == to ? to : from + " to " + to) + " of traffic";
 }
 
