@@ -149,8 +149,9 @@ journal::Consumption consumption(const carbon::Ledger& ledger, std::string meter
   return made;
 }
 
-Usd known_cost(const carbon::Ledger& ledger, const Outcome& outcome) {
-  return pricing_of(ledger).known(outcome.metered) ? outcome.cost : Usd(kUnknown);
+Charge known(const carbon::Ledger& ledger, Charge charge) {
+  if (!pricing_of(ledger).known(charge.metered)) charge.cost = Usd(kUnknown);
+  return charge;
 }
 
 std::vector<ModelUsage> usage_by_model(const carbon::Ledger& ledger, std::span<const std::string> names,

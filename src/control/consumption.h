@@ -18,8 +18,9 @@ namespace wattle::control {
                                                const Service& service = {},
                                                const std::function<std::string(TenantId)>& tenant_name = nullptr);
 
-/// What one request that is over has cost; not a number: it is not known.
-[[nodiscard]] Usd known_cost(const carbon::Ledger& ledger, const Outcome& outcome);
+/// The ledger's charge of one request, whose cost is not a number where it is not known: some site states no price, or
+/// electricity is paid apart and nobody metered it.
+[[nodiscard]] Charge known(const carbon::Ledger& ledger, Charge charge);
 
 /// What the requests for one model have used; energy that is nobody's is no model's.
 struct ModelUsage {

@@ -203,7 +203,7 @@ nlohmann::ordered_json AdminApi::row_of(const LiveLedger::Recent& recent) const 
           {"reasoning_tokens", counted(recent.counted.reasoning)},
           {"energy_j", metered(o.energy.joules().value())},
           {"carbon_g", metered(o.carbon.value())},
-          {"cost_usd", or_null(control::known_cost(ledger_.ledger(), o))}};
+          {"cost_usd", or_null(o.cost)}};
 }
 
 void AdminApi::usage_of(net::Exchange& exchange, std::string_view name) {

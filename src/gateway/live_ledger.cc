@@ -293,8 +293,9 @@ void LiveLedger::let_go(Billed& r) {
   if (!r.outcome) return;
   Outcome outcome = *r.outcome;
   const auto model = models_.extract(outcome.request.id.value());
-  static_cast<Charge&>(outcome) = ledger_.request_left(outcome.request, outcome.output_tokens, r.account,
-                                                       model ? model.mapped() : carbon::ModelId());
+  static_cast<Charge&>(outcome) =
+      control::known(ledger_, ledger_.request_left(outcome.request, outcome.output_tokens, r.account,
+                                                   model ? model.mapped() : carbon::ModelId()));
   Leaving leaving = std::move(r.leaving);
   billed_.erase(outcome.request.id.value());
   if (!outcome.metered) ++unmetered_requests_;

@@ -149,11 +149,16 @@ TEST(LiveLedger, WhatItsEngineRefusedPaysNothing) {
 
 TEST(LiveLedger, WithoutAPriceACostIsUnknown) {
   BookedOutcomes sink;
-  const LiveLedger priceless({carbon::SiteRates()}, sink);
-  Outcome metered;
-  EXPECT_TRUE(metered.metered);
-  EXPECT_TRUE(std::isnan(control::known_cost(priceless.ledger(), metered).value()));
-  EXPECT_EQ(control::known_cost(Books().ledger.ledger(), metered), metered.cost);
+  LiveLedger priceless({carbon::SiteRates()}, sink);
+  Outcome refused;
+  priceless.outcome(refused);
+  EXPECT_TRUE(std::isnan(sink.all.at(refused.request.id.value()).cost.value())) << "as in requests.csv";
+  const auto& recent = priceless.recent(0).outcome;
+  EXPECT_TRUE(std::isnan(recent.cost.value())) << "as GET /usage says it";
+  EXPECT_TRUE(recent.metered);
+  Books priced;
+  priced.ledger.outcome(refused);
+  EXPECT_EQ(priced.sink.all.at(refused.request.id.value()).cost, Usd()) << "it took no GPU's time";
 }
 
 TEST(LiveLedger, RequestsForTwoModelsAreApart) {

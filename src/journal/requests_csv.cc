@@ -174,7 +174,8 @@ void append_request_row(std::string& out, const Outcome& o) {
   comma();
   if (o.metered) append_decimal(out, static_cast<Int128>(std::llround(o.carbon.value() * 1e9)), 9);
   comma();
-  if (o.metered) append_decimal(out, static_cast<Int128>(std::llround(o.cost.value() * 1e12)), 12);
+  // Known without a meter where the GPUs' price holds the electricity's; unknown with one where no price is stated.
+  if (std::isfinite(o.cost.value())) append_decimal(out, static_cast<Int128>(std::llround(o.cost.value() * 1e12)), 12);
   comma();
   append_whole(out, o.request.request_class.value()), comma();
   append_whole(out, o.request.tier.value()), comma();
@@ -237,12 +238,16 @@ Result<void> parse_requests(std::string_view text, const std::string& name,
     if (o.metered) {
       Int128 energy = 0;
       Int128 carbon = 0;
-      Int128 cost = 0;
       row.decimal(kEnergy, energy, 12, "give joules such as 12.5, or nothing where they are unknown");
       row.decimal(kCarbon, carbon, 9, "give grams such as 0.25");
-      row.decimal(kCost, cost, 12, "give US dollars such as 0.000125");
       o.energy = Picojoules(energy);
       o.carbon = GramsCo2(static_cast<double>(carbon) * 1e-9);
+    }
+    if (csv->field(kCost).empty()) {
+      o.cost = Usd(std::numeric_limits<double>::quiet_NaN());
+    } else {
+      Int128 cost = 0;
+      row.decimal(kCost, cost, 12, "give US dollars such as 0.000125, or nothing where they are unknown");
       o.cost = Usd(static_cast<double>(cost) * 1e-12);
     }
     if (row.error()) return std::unexpected(*row.error());

@@ -90,7 +90,7 @@ Records records() {
     if (random.below(2) > 0) o.decode_instance = InstanceId(1);
     o.energy = Picojoules(static_cast<std::int64_t>(random.below(1ULL << 62)));
     o.carbon = GramsCo2(static_cast<double>(random.below(1'000'000'000)) * 1e-9);
-    o.cost = Usd(static_cast<double>(random.below(1'000'000'000)) * 1e-12);
+    o.cost = Usd(i % 5 == 2 ? std::nan("") : static_cast<double>(random.below(1'000'000'000)) * 1e-12);
     o.metered = i % 7 != 3;
     o.gaps_within_itl = static_cast<std::int64_t>(random.below(500));
     o.cached_prompt_tokens = i % 3 == 0 ? i : 0;
@@ -105,7 +105,6 @@ Records records() {
     s.waiting_requests = 3;
     s.kv_tokens = 12345678901;
     r.samples.push_back(s);
-
     Stretch stretch;
     stretch.instance = InstanceId(i % 2);
     stretch.begin = Instant(i * 77'777'777LL);
@@ -181,6 +180,7 @@ TEST_F(RunDirectory, EverythingWrittenIsReadBack) {
     const Outcome& want = in.outcomes[n++];
     EXPECT_EQ(o.metered, want.metered);
     EXPECT_EQ(o.energy, want.metered ? want.energy : Picojoules()) << "unknown energy is written as nothing";
+    EXPECT_EQ(std::isnan(o.cost.value()), std::isnan(want.cost.value()));
     EXPECT_STREQ(o.reason, want.reason);
     EXPECT_EQ(o.first_token, want.first_token);
     EXPECT_EQ(o.decode_instance, want.decode_instance);

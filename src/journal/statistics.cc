@@ -73,6 +73,16 @@ std::int64_t tokens_within(const Outcome& o, Span limit) {
 
 }  // namespace
 
+std::vector<std::pair<const char*, double>> RunSummary::unknown_rates() const {
+  std::vector<std::pair<const char*, double>> shares;
+  for (const auto& [what, joules] : {std::pair{"carbon intensity", energy.unknown_carbon},
+                                     std::pair{"price of electricity", energy.unknown_price}}) {
+    const double share = joules.value() / energy.total.value();
+    if (share > 0.0) shares.emplace_back(what, share);
+  }
+  return shares;
+}
+
 bool RunSummary::did_less_than(const RunSummary& baseline) const {
   constexpr double kEnough = 0.99;
   const auto less = [](std::int64_t ours, std::int64_t base) {

@@ -215,6 +215,9 @@ struct RunSummary : Consumption {
   std::uint64_t journal_digest = 0;
   std::vector<std::string> extrapolated;  ///< where the simulated hardware left its profile's measured range
 
+  /// Shares of its energy that were booked at the last known value of what nobody knew then, with its name; none: of
+  /// all everything was known.
+  [[nodiscard]] std::vector<std::pair<const char*, double>> unknown_rates() const;
   /// Did it leave so much of the baseline's work undone that less energy is no saving? More than a hundredth of the
   /// requests it finished, or of the tokens.
   [[nodiscard]] bool did_less_than(const RunSummary& baseline) const;

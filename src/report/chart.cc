@@ -126,6 +126,14 @@ void append_end_labels(std::string& out, const LineChart& chart, const Scale& y,
         std::find_if(line.points.rbegin(), line.points.rend(), [](const auto& p) { return !std::isnan(p.second); });
     if (last != line.points.rend()) labels.push_back({y(last->second), &line});
   }
+  const auto room = static_cast<std::size_t>(std::max(1.0, (bottom - top) / kPitch));
+  if (labels.size() > room) {
+    fmt::format_to(std::back_inserter(out),
+                   "<text class=\"tick\" x=\"{:.1f}\" y=\"{:.1f}\">{} more: point at a line</text>", right + 8,
+                   bottom + 8.0, labels.size() - room);
+    labels.resize(room);  // in the lines' order, the baseline's first
+    bottom -= kPitch;
+  }
   std::stable_sort(labels.begin(), labels.end(), [](const Label& a, const Label& b) { return a.at < b.at; });
   double next = top;
   for (Label& label : labels) next = (label.at = std::max(label.at, next)) + kPitch;
@@ -240,39 +248,106 @@ std::string svg(const BarChart& chart) {
   return out + "</svg>";
 }
 
+namespace {
+
+/// Where a dot chart has its plot.
+struct DotFrame {
+  static constexpr int kWidth = 480;
+  static constexpr int kHeight = 250;
+  static constexpr double kLeft = 56;
+  static constexpr double kRight = kWidth - 16;
+  static constexpr double kTop = 22;
+  static constexpr double kBottom = kHeight - 40;
+  explicit DotFrame(const DotChart& chart) : x(chart.x, kLeft, kRight), y(chart.y, kBottom, kTop) {}
+  Scale x;
+  Scale y;
+};
+
+struct Box {
+  double left, top, right, bottom;
+  [[nodiscard]] bool meets(const Box& o) const {
+    return left < o.right && o.left < right && top < o.bottom && o.top < bottom;
+  }
+};
+
+/// A dot in pixels, and its name beside it where that has room.
+struct PlacedDot {
+  const Dot* dot;
+  double x, y;
+  bool named = false;
+  bool leftwards = false;
+  double name_y = 0.0;
+};
+
+/// Names go right of their dots, else left of them, else a little below or above; never onto another name, another
+/// run's dot, the axis' title or out of the plot. By height, then by x.
+std::vector<PlacedDot> placed(const DotChart& chart, const DotFrame& frame) {
+  // As letters are on a phone, which are the largest: 8.4 px each, 14 px high.
+  constexpr double kLetter = 8.4, kAbove = 9.0, kBelow = 4.0, kAside = 10.0, kRadius = 5.5;
+  std::vector<PlacedDot> all;
+  for (const Dot& dot : chart.dots) all.push_back({.dot = &dot, .x = frame.x(dot.x), .y = frame.y(dot.y)});
+  std::ranges::stable_sort(
+      all, [](const PlacedDot& a, const PlacedDot& b) { return a.y < b.y || (a.y == b.y && a.x < b.x); });
+  std::vector<Box> taken{{0.0, 0.0, kLetter * static_cast<double>(chart.y_title.size()), 15.0}};
+  const auto fits = [&](const Box& name, const PlacedDot& own) {
+    if (name.left < DotFrame::kLeft || name.right > DotFrame::kWidth || name.bottom > DotFrame::kBottom) return false;
+    const auto covered = [&](const PlacedDot& other) {
+      return &other != &own && name.meets({other.x - kRadius, other.y - kRadius, other.x + kRadius, other.y + kRadius});
+    };
+    return std::ranges::none_of(taken, [&](const Box& o) { return name.meets(o); }) &&
+           std::ranges::none_of(all, covered);
+  };
+  for (PlacedDot& one : all) {
+    const double width = kLetter * static_cast<double>(one.dot->label.size());
+    for (const double lower : {0.0, 14.0, 28.0, -14.0}) {
+      for (const bool leftwards : {false, true}) {
+        if (one.named) continue;
+        const double y = one.y + lower + 4.0;
+        const double from = leftwards ? one.x - kAside - width : one.x + kAside;
+        const Box name{from, y - kAbove, from + width, y + kBelow};
+        if (!fits(name, one)) continue;
+        one.named = true;
+        one.leftwards = leftwards;
+        one.name_y = y;
+        taken.push_back(name);
+      }
+    }
+  }
+  return all;
+}
+
+}  // namespace
+
+std::vector<const Dot*> unnamed(const DotChart& chart) {
+  std::vector<const Dot*> out;
+  for (const PlacedDot& one : placed(chart, DotFrame(chart))) {
+    if (!one.named) out.push_back(one.dot);
+  }
+  std::ranges::stable_sort(out, {}, &Dot::x);
+  return out;
+}
+
 std::string svg(const DotChart& chart) {
-  constexpr int kWidth = 480;
-  constexpr int kHeight = 250;
-  const double left = 56;
-  const double right = kWidth - 16;
-  const double top = 22;
-  const double bottom = kHeight - 40;
-  const Scale x(chart.x, left, right);
-  const Scale y(chart.y, bottom, top);
-  std::string out = open_svg(kWidth, kHeight, chart.name, "");
-  append_axes(out, chart.x, chart.y, x, y, left, right, bottom);
+  const DotFrame frame(chart);
+  std::string out = open_svg(DotFrame::kWidth, DotFrame::kHeight, chart.name, "");
+  append_axes(out, chart.x, chart.y, frame.x, frame.y, DotFrame::kLeft, DotFrame::kRight, DotFrame::kBottom);
   fmt::format_to(std::back_inserter(out),
                  "<text class=\"axis\" x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"end\">{}</text>"
                  "<text class=\"axis\" x=\"4\" y=\"12\">{}</text>",
-                 right, bottom + 33, escape(chart.x_title), escape(chart.y_title));
-  double previous_x = -1e9;
-  double previous_y = -1e9;
-  std::vector<const Dot*> order;
-  for (const Dot& dot : chart.dots) order.push_back(&dot);
-  std::stable_sort(order.begin(), order.end(), [&](const Dot* a, const Dot* b) { return y(a->y) < y(b->y); });
-  for (const Dot* dot : order) {
-    const double px = x(dot->x);
-    const double py = y(dot->y);
-    // Neighbours' names are stacked instead of printed over each other.
-    const double text_y = std::abs(px - previous_x) < 130 && py - previous_y < 14 ? previous_y + 14 : py;
-    const bool leftwards = px > right - 110;
+                 DotFrame::kRight, DotFrame::kBottom + 33, escape(chart.x_title), escape(chart.y_title));
+  for (const PlacedDot& one : placed(chart, frame)) {
+    const Dot& dot = *one.dot;
     fmt::format_to(std::back_inserter(out),
                    "<g class=\"r{}\" data-r=\"{}\"><circle class=\"dot\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"5.5\"/>"
-                   "<text class=\"end\" x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\">{}</text></g>",
-                   dot->colour, dot->run, px, py, leftwards ? px - 10 : px + 10, text_y + 4,
-                   leftwards ? "end" : "start", escape(dot->label));
-    previous_x = px;
-    previous_y = text_y;
+                   "<title>{}: {} {}, {} {}</title>",
+                   dot.colour, dot.run, one.x, one.y, escape(dot.label), number(dot.x, 4), escape(chart.x.unit),
+                   number(dot.y, 4), escape(chart.y.unit));
+    if (one.named) {
+      fmt::format_to(
+          std::back_inserter(out), "<text class=\"end\" x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\">{}</text>",
+          one.leftwards ? one.x - 10 : one.x + 10, one.name_y, one.leftwards ? "end" : "start", escape(dot.label));
+    }
+    out += "</g>";
   }
   return out + "</svg>";
 }

@@ -36,7 +36,7 @@ struct Line {
   std::size_t run = 0;
   std::size_t colour = 0;
   std::vector<std::pair<double, double>> points;  ///< ascending x; a NaN y breaks the line
-  std::string end_label;                          ///< drawn right of the plot when not empty
+  std::string end_label;                          ///< drawn right of the plot when not empty, as far as there is room
 };
 
 /// An SLO: a vertical line, dashed.
@@ -106,5 +106,7 @@ struct DotChart {
   std::vector<Dot> dots;
 };
 [[nodiscard]] std::string svg(const DotChart& chart);
+/// Those whose names would lie on others', or outside of the plot, and are left out; by x.
+[[nodiscard]] std::vector<const Dot*> unnamed(const DotChart& chart);
 
 }  // namespace wattle::report

@@ -14,6 +14,10 @@ namespace wattle::report {
 
 /// Distinct colours of runs on the page; the first is neutral.
 inline constexpr std::size_t kColours = 8;
+/// Ways to draw the other colours: lines whole or dashed, dots full or hollow.
+inline constexpr std::size_t kDashes = 4;
+/// Runs beside the baseline that look unlike each other.
+inline constexpr std::size_t kAppearances = (kColours - 1) * kDashes;
 
 struct Run {
   /// What ran: "simulated", "emulated" (live, on virtual GPUs), "measured live", "live, energy not metered", or what
@@ -43,9 +47,10 @@ struct Comparison {
   bool same_work = true;  ///< one scenario and seed; else savings compare unlike work
 
   [[nodiscard]] Versus versus(const Run& run) const;
-  /// A place in the palette: the baseline always gets the first, neutral one.
+  /// A place in the palette, up to kAppearances, after which they repeat: the baseline always gets the first, neutral
+  /// one; beyond the colours, the same with dashes.
   [[nodiscard]] std::size_t colour(std::size_t run) const {
-    return run == baseline ? 0 : 1 + (run < baseline ? run : run - 1) % (kColours - 1);
+    return run == baseline ? 0 : 1 + (run < baseline ? run : run - 1) % kAppearances;
   }
 };
 

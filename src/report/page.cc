@@ -2,9 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <set>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "journal/decimal.h"
 #include "report/text.h"
@@ -49,7 +53,8 @@ std::string fleet_text(const Run& run) {
   if (!run.phases.empty()) {
     std::set<std::string> sizes;
     for (const auto& i : facts.instances) sizes.insert(fmt::format("{} × {}", i.spec.tensor_parallel, i.spec.gpu.name));
-    out = fmt::format("{} engines that came and went ({})", facts.instances.size(), fmt::join(sizes, ", "));
+    out = fmt::format("{} engine{} that came and went ({})", facts.instances.size(),
+                      facts.instances.size() == 1 ? "" : "s", fmt::join(sizes, ", "));
     for (const auto& llm : llms) out += ", " + llm;
     return out;
   }
@@ -60,25 +65,76 @@ std::string fleet_text(const Run& run) {
   return out.empty() ? "no instances recorded" : fmt::format("{} ({})", out, parts);
 }
 
-std::string heading(const Comparison& c) {
+std::string scenario_title(const Comparison& c) {
   std::set<std::string> scenarios;
-  std::set<std::string> kinds;
-  for (const Run& run : c.runs) {
-    scenarios.insert(run.file.facts.scenario);
-    kinds.insert(run.kind());
+  for (const Run& run : c.runs) scenarios.insert(run.file.facts.scenario);
+  constexpr std::size_t kNamed = 3;
+  return scenarios.size() <= kNamed ? fmt::format("{}", fmt::join(scenarios, ", "))
+                                    : fmt::format("{} scenarios", scenarios.size());
+}
+
+/// What a run was of, in the heading's words.
+struct Circumstance {
+  const char* name;    ///< of a column, where runs differ
+  const char* before;  ///< what the heading says around it
+  const char* after;
+  std::string (*of)(const Run& run);
+};
+constexpr Circumstance kCircumstances[] = {
+    {"Scenario", "", "", [](const Run& run) { return run.file.facts.scenario; }},
+    {"Fleet", "", "", [](const Run& run) { return fleet_text(run); }},
+    {"SLO", "SLO: ", "", [](const Run& run) { return slo_text(run.file.facts.slo); }},
+    {"Requests", "", " requests", [](const Run& run) { return whole(run.file.summary.requests.arrived); }}};
+
+/// The length of all runs: "41.4 s of traffic", "37.2 s to 41.4 s of traffic".
+std::string length_text(const Comparison& c) {
+  const auto [least, most] =
+      std::ranges::minmax_element(c.runs, {}, [](const Run& run) { return run.file.summary.sim.virtual_s; });
+  const std::string from = duration_ms(least->file.summary.sim.virtual_s * 1e3);
+  const std::string to = duration_ms(most->file.summary.sim.virtual_s * 1e3);
+  return (from == to ? to : from + " to " + to) + " of traffic";
+}
+
+/// What all runs have in common as one line; what they differ in as a table, a row for those that are alike.
+std::string circumstances(const Comparison& c) {
+  std::string common;
+  std::vector<const Circumstance*> differ;
+  for (const Circumstance& one : kCircumstances) {
+    const std::string first = one.of(c.runs.front());
+    if (std::ranges::any_of(c.runs, [&](const Run& run) { return one.of(run) != first; })) {
+      differ.push_back(&one);
+    } else if (one.name != std::string_view("Scenario")) {  // which is the title
+      common += fmt::format("<span>{}{}{}</span>", one.before, escape(first), one.after);
+    }
   }
-  const auto& first = c.runs.front().file;
+  std::string out = fmt::format("<p class=\"facts\">{}<span>{}</span></p>", common, length_text(c));
+  if (differ.empty()) return out;
+  std::vector<std::pair<std::vector<std::string>, std::string>> rows;  // cells, runs
+  for (const Run& run : c.runs) {
+    std::vector<std::string> cells;
+    for (const Circumstance* one : differ) cells.push_back(one->of(run));
+    auto row = std::ranges::find(rows, cells, &std::pair<std::vector<std::string>, std::string>::first);
+    if (row == rows.end()) row = rows.insert(row, {std::move(cells), ""});
+    row->second += (row->second.empty() ? "" : ", ") + run.label;
+  }
+  out += "<div class=\"scroll\"><table class=\"differ\"><thead><tr><th>Runs differ in</th>";
+  for (const Circumstance* one : differ) out += fmt::format("<th>{}</th>", one->name);
+  out += "</tr></thead><tbody>";
+  for (const auto& [cells, runs] : rows) {
+    out += "<tr><th>" + escape(runs) + "</th>";
+    for (const std::string& cell : cells) out += "<td>" + escape(cell) + "</td>";
+    out += "</tr>";
+  }
+  return out + "</tbody></table></div>";
+}
+
+std::string heading(const Comparison& c) {
+  std::set<std::string> kinds;
+  for (const Run& run : c.runs) kinds.insert(run.kind());
   std::string badges;
   for (const auto& kind : kinds) badges += fmt::format("<span class=\"badge\">{}</span>", escape(kind));
-  const std::string title =
-      scenarios.size() == 1 ? first.facts.scenario : fmt::format("{} scenarios", scenarios.size());
-  std::string out =
-      fmt::format("<header><p class=\"kicker\">Wattle run report {}</p><h1>{}</h1>", badges, escape(title));
-  out += fmt::format(
-      "<p class=\"facts\"><span>{}</span><span>SLO: {}</span><span>{} requests</span><span>{} of traffic</span></p>",
-      escape(fleet_text(c.runs.front())), escape(slo_text(first.facts.slo)), whole(first.summary.requests.arrived),
-      duration_ms(first.summary.sim.virtual_s * 1e3));
-  return out + "</header>";
+  return fmt::format("<header><p class=\"kicker\">Wattle run report {}</p><h1>{}</h1>{}</header>", badges,
+                     escape(scenario_title(c)), circumstances(c));
 }
 
 std::string findings(const Comparison& c) {
@@ -90,11 +146,10 @@ std::string findings(const Comparison& c) {
   }
   for (const Run& run : c.runs) {
     const auto& s = run.file.summary;
-    if (const double share = s.energy.unknown_carbon.value() / s.energy.total.value(); share > 0.0) {
+    for (const auto& [what, share] : s.unknown_rates()) {
       out += fmt::format(
-          "<p class=\"warning\">{}: of {} of its energy nobody knows the carbon intensity; it is booked at the last "
-          "known one.</p>",
-          escape(run.label), percent(share));
+          "<p class=\"warning\">{}: of {} of its energy nobody knows the {}; it is booked at the last known one.</p>",
+          escape(run.label), percent(share), what);
     }
     if (std::isnan(s.energy.total.value())) {
       out += fmt::format("<p class=\"warning\">{}: nobody metered its energy, so energy and carbon are unknown.</p>",
@@ -105,6 +160,14 @@ std::string findings(const Comparison& c) {
           "totals as far as a meter that was read later had counted it.</p>",
           escape(run.label), duration_ms(s.unmetered_s * 1e3));
     }
+  }
+  for (const Run& run : c.runs) {
+    // Who samples does so to the end: the file may have lost its last rows.
+    const double length = run.file.summary.sim.virtual_s;
+    if (!run.timeline || length - run.timeline->end_s() <= 3.0 * run.timeline->sample_period_s()) continue;
+    if (run.timeline->sample_period_s() <= 0.0) continue;
+    out += fmt::format("<p class=\"warning\">{}: timeseries.csv has no sample after {} of {}; is it whole?</p>",
+                       escape(run.label), duration_ms(run.timeline->end_s() * 1e3), duration_ms(length * 1e3));
   }
   const Run& base = c.runs[c.baseline];
   for (std::size_t i = 0; i < c.runs.size(); ++i) {
@@ -175,7 +238,7 @@ std::string provenance(const Comparison& c) {
 }  // namespace
 
 std::string html(const Comparison& c) {
-  std::string title = escape(c.runs.front().file.facts.scenario);
+  const std::string title = escape(scenario_title(c));
   std::string out =
       "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/>"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>"
@@ -188,6 +251,13 @@ std::string html(const Comparison& c) {
   out += "<nav aria-label=\"Runs shown\">";
   for (std::size_t i = 0; i < c.runs.size(); ++i) out += chip(c, i);
   out += "<span class=\"hint\">click to hide or show a run</span></nav>";
+  if (c.runs.size() > kAppearances + 1) {
+    out += fmt::format(
+        "<p class=\"note\">{} runs beside the baseline: colours and dashes tell {} apart and then repeat. Hide runs, "
+        "or "
+        "point at a line.</p>",
+        c.runs.size() - 1, kAppearances);
+  }
   out +=
       "<section><h2>Energy, carbon and cost</h2>" + energy_table(c) + energy_plots(c) + usage_tables(c) + "</section>";
   out += "<section><h2>Service</h2>" + service_table(c) + group_tables(c) + latency_plots(c) + "</section>";

@@ -37,6 +37,8 @@ std::string cdf(const Comparison& c, const char* title, const char* unit, journa
     if (const auto& slo = c.runs[i].file.facts.slo.*limit) limits[slo->ns()] = true;
     if (points.empty()) continue;
     Line line{.run = i, .colour = c.colour(i), .points = {}, .end_label = {}};
+    // Of one value: a step, not a dot.
+    if (points.size() == 1) line.points.emplace_back(points.front().first, 0.0);
     for (const auto& [ms, share] : points) {
       line.points.emplace_back(ms, share);
       if (share <= 0.9995) high = std::max(high, ms);
@@ -58,6 +60,10 @@ std::string cdf(const Comparison& c, const char* title, const char* unit, journa
     chart.limits.push_back({ms, "SLO " + duration_ms(ms)});
     low = std::min(low, ms * 0.9);
     high = std::max(high, ms * 1.1);
+  }
+  if (high < low * 1.05) {  // all of one value, and no objective beside it
+    low *= 0.9;
+    high *= 1.1;
   }
   chart.x = latency_axis(low, high);
   chart.y = tail_axis();
@@ -108,24 +114,21 @@ Series thinned(const Series& series, std::size_t points) {
   return out;
 }
 
-double mean(const Series& series) {
-  double sum = 0.0;
-  int n = 0;
-  for (const double v : series) {
-    if (std::isnan(v)) continue;
-    sum += v;
-    ++n;
-  }
-  return n == 0 ? 0.0 : sum / n;
-}
-
 Line line_of(std::size_t run, std::size_t colour, const Timeline& timeline, const Series& full, std::size_t points) {
   const Series series = thinned(full, points);
   const double width = timeline.interval_s() * static_cast<double>(full.size()) /
                        static_cast<double>(std::max<std::size_t>(1, series.size()));
   Line line{.run = run, .colour = colour, .points = {}, .end_label = {}};
-  for (std::size_t i = 0; i < series.size(); ++i)
-    line.points.emplace_back((static_cast<double>(i) + 0.5) * width, series[i]);
+  const auto known = [&](std::size_t i) { return i < series.size() && !std::isnan(series[i]); };
+  for (std::size_t i = 0; i < series.size(); ++i) {
+    const double from = static_cast<double>(i) * width;
+    if (known(i) && !known(i + 1) && (i == 0 || !known(i - 1))) {  // alone, it is drawn as long as its interval
+      line.points.emplace_back(from, series[i]);
+      line.points.emplace_back(from + width, series[i]);
+    } else {
+      line.points.emplace_back(from + 0.5 * width, series[i]);
+    }
+  }
   return line;
 }
 
@@ -158,7 +161,11 @@ std::string over_time(const Comparison& c, const SignalLook& look, const std::st
       low = std::min(low, y);
       high = std::max(high, y);
     }
-    if (labels) line.end_label = fmt::format("{}, mean {} {}", run.label, number(mean(full), 3), look.unit);
+    if (labels) {
+      // As the table has it: what was booked over the run's whole length. Samples are a few moments of it.
+      const double booked = run.file.summary.mean_power.value();
+      line.end_label = std::isnan(booked) ? run.label : fmt::format("{}, mean {} W", run.label, number(booked, 4));
+    }
     chart.lines.push_back(std::move(line));
   };
   add(c.baseline);
@@ -234,6 +241,18 @@ std::string phase_plots(const Comparison& c) {
          keys + "</p>" + out;
 }
 
+/// Runs whose names found no room beside their dots, from the least energy on.
+std::string unnamed_keys(const Comparison& c, const DotChart& chart) {
+  std::string out;
+  for (const Dot* dot : unnamed(chart)) {
+    out += fmt::format("<span data-r=\"{}\"><i class=\"swatch r{}\"></i>{}</span>", dot->run, c.colour(dot->run),
+                       escape(dot->label));
+  }
+  return out.empty() ? out
+                     : "<p class=\"note\">No room for these names; from the least energy on:</p><p class=\"keys\">" +
+                           out + "</p>";
+}
+
 }  // namespace
 
 std::string energy_plots(const Comparison& c) {
@@ -287,7 +306,7 @@ std::string energy_plots(const Comparison& c) {
     dots.y = linear_axis(std::floor(floor * 100.0 - (1.0 - floor) * 10.0 - 0.5), 100.0, 4, "%");
     dots.x_title = "energy, " + unit.unit;
     dots.y_title = "% of arrived requests that met every SLO";
-    out += figure("Attainment against energy", "up and left is better", svg(dots));
+    out += figure("Attainment against energy", "up and left is better", svg(dots) + unnamed_keys(c, dots));
   }
   return out + "</div>";
 }

@@ -11,6 +11,7 @@
 #include "report/chart.h"
 #include "report/comparison.h"
 #include "report/page.h"
+#include "report/page_check.h"
 #include "report/synthetic_run.h"
 #include "report/text.h"
 
@@ -18,47 +19,6 @@ namespace wattle::report {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// Nothing when every element is closed in order and every attribute quoted; else what is wrong, with its surroundings.
-std::string malformed(std::string_view page) {
-  std::vector<std::string> open;
-  std::size_t at = 0;
-  const auto near = [&](std::size_t i) { return std::string(page.substr(i, 90)); };
-  if (page.starts_with("<!DOCTYPE html>")) at = 15;
-  while ((at = page.find_first_of("<>&", at)) != std::string_view::npos) {
-    if (page[at] == '&') {
-      const std::size_t end = page.find(';', at);
-      if (end == std::string_view::npos || end - at > 8) return "bare & at " + near(at);
-      at = end;
-      continue;
-    }
-    if (page[at] == '>') return "bare > at " + near(at);
-    std::size_t end = at + 1;
-    for (bool quoted = false; end < page.size() && (quoted || page[end] != '>'); ++end) {
-      if (page[end] == '"') quoted = !quoted;
-      if (page[end] == '<') return "< inside a tag at " + near(at);
-    }
-    if (end >= page.size()) return "unclosed tag at " + near(at);
-    std::string_view tag = page.substr(at + 1, end - at - 1);
-    at = end + 1;
-    if (tag.starts_with('/')) {
-      if (open.empty() || open.back() != tag.substr(1))
-        return "</" + std::string(tag.substr(1)) + "> closes " + (open.empty() ? "nothing" : open.back()) + " before " +
-               near(at);
-      open.pop_back();
-    } else if (!tag.ends_with('/')) {
-      open.emplace_back(tag.substr(0, tag.find(' ')));
-      if (open.back() == "script" || open.back() == "style") at = page.find("</", at);
-    }
-  }
-  return open.empty() ? "" : "never closed: " + open.back();
-}
-
-std::size_t count(std::string_view text, std::string_view what) {
-  std::size_t n = 0;
-  for (std::size_t at = text.find(what); at != std::string_view::npos; at = text.find(what, at + 1)) ++n;
-  return n;
-}
 
 class Report : public testing::Test {
  protected:
@@ -257,9 +217,11 @@ TEST_F(Report, JsonCarriesSummariesAndSavings) {
   auto& summary = c->runs[1].file.summary;
   summary.requests.finished /= 2;
   summary.energy.unknown_carbon = Joules(summary.energy.total.value() / 4);
+  summary.energy.unknown_price = Joules(summary.energy.total.value() / 2);
   EXPECT_TRUE(to_json(*c)["runs"][1]["versus_baseline"]["energy"].is_null());
   EXPECT_NE(html(*c).find("did less than static-sweet, so no saving is stated"), std::string::npos);
   EXPECT_NE(html(*c).find("of 25.0\u2009% of its energy nobody knows"), std::string::npos);
+  EXPECT_NE(html(*c).find("of 50.0\u2009% of its energy nobody knows the price"), std::string::npos);
 }
 
 TEST_F(Report, BadInputNamesFileLineAndRemedy) {

@@ -37,7 +37,7 @@ nav{position:sticky;top:0;z-index:2;display:flex;flex-wrap:wrap;gap:8px;align-it
 .chip:focus-visible{outline:2px solid var(--c2);outline-offset:2px}
 .chip em{font-style:normal;color:var(--soft);font-size:12px}
 .hint{color:var(--soft);font-size:12px}
-.swatch{display:inline-block;width:11px;height:11px;border-radius:3px;background:var(--c);margin-right:8px;flex:none}
+.swatch{display:inline-block;width:11px;height:11px;border-radius:3px;background:var(--s,var(--c));margin-right:8px;flex:none}
 .chip .swatch{margin:0}
 .scroll{overflow-x:auto;margin:0 0 14px}
 details{margin:0 0 14px}
@@ -48,6 +48,9 @@ thead th{font-weight:600;font-size:12px;color:var(--soft);vertical-align:bottom;
 thead th small,figcaption small{font-weight:400;font-size:12px;color:var(--soft);margin-left:5px}
 tbody th,thead th:first-child{text-align:left;font-weight:600}
 td.text{text-align:left;white-space:normal;overflow-wrap:anywhere}
+.values .unit{text-align:left}
+.differ{width:auto;margin-top:10px}
+.differ th,.differ td{text-align:left;white-space:normal;padding-right:24px}
 .grouped thead th[colspan]{text-align:center;border-bottom:1px solid var(--rule)}
 .grouped thead tr:last-child th{text-align:right;font-weight:400}
 .baseline td{color:var(--soft)}
@@ -68,7 +71,7 @@ svg{display:block;width:100%;height:auto;overflow:visible}
 svg text{font-size:11px;fill:var(--soft)}
 .grid{stroke:var(--grid);stroke-width:1}
 .base,.stub{stroke:var(--axis);stroke-width:1}
-.line{fill:none;stroke:var(--c);stroke-width:1.8;stroke-linejoin:round;stroke-linecap:round}
+.line{fill:none;stroke:var(--c);stroke-width:1.8;stroke-dasharray:var(--d,none);stroke-linejoin:round;stroke-linecap:round}
 line.slo{stroke:var(--ink);stroke-width:1.2;stroke-dasharray:4 3}
 text.slo{fill:var(--ink);font-weight:600}
 text.end{fill:var(--c);font-weight:600;font-size:11.5px}
@@ -84,7 +87,7 @@ rect.draining{fill:var(--paper);stroke:var(--c);stroke-width:1.5;stroke-dasharra
 .keys svg{display:inline-block;width:22px;height:12px;margin-right:6px;vertical-align:-1px}
 text.in{fill:var(--ink)}
 text.in.part0{fill:var(--paper)}
-.dot{fill:var(--c);stroke:var(--paper);stroke-width:1.5}
+.dot{fill:var(--f,var(--c));stroke:var(--o,var(--paper));stroke-width:1.5;stroke-dasharray:var(--e,none)}
 .cross{stroke:var(--axis);stroke-width:1;pointer-events:none}
 .off{display:none}
 code{font:12px ui-monospace,SFMono-Regular,Menlo,"DejaVu Sans Mono",monospace}
@@ -92,7 +95,8 @@ code{font:12px ui-monospace,SFMono-Regular,Menlo,"DejaVu Sans Mono",monospace}
 #tip div{display:flex;align-items:center;justify-content:space-between;gap:14px}
 .phone{display:none}
 @media(max-width:600px){svg text.tick,svg text.slo{font-size:16px}svg text.end,svg text.axis{font-size:14px}svg text.bar-name,svg text.bar-total{font-size:18px}svg text.in{font-size:17px}
-.triple svg text.tick{font-size:12px}.screen{display:none}.phone{display:grid}}
+.triple svg text.tick{font-size:12px}.screen{display:none}.phone{display:grid}main{padding:24px 16px 48px}
+.values{font-size:12.5px}.values th,.values td{padding:6px 4px}.values tbody th{white-space:normal;font-weight:400}}
 @media print{nav{position:static}.hint{display:none}section{break-inside:avoid}}
 )css";
 
@@ -191,6 +195,28 @@ constexpr std::string_view kScript = R"js(
 })();
 )js";
 
+/// Beyond the colours: lines dashed, dots hollow, swatches striped. Dashes have round ends, 1.8 px of the gaps.
+struct Dashes {
+  const char* line;
+  const char* ring;
+  int swatch_deg;
+};
+constexpr std::array<Dashes, kDashes - 1> kBeyond = {
+    Dashes{"8 5", "none", 90}, {"1 5", "2 2", 0}, {"10 4 1 4", "6 2", 135}};
+
+std::string dashed() {
+  std::string out;
+  for (std::size_t k = 0; k < kBeyond.size(); ++k) {
+    for (std::size_t colour = 1; colour < kColours; ++colour) {
+      out += fmt::format(
+          ".r{}{{--c:var(--c{});--d:{};--f:var(--paper);--o:var(--c{});--e:{};--s:repeating-linear-gradient({}deg,"
+          "var(--c) 0 3px,var(--paper) 3px 5px)}}",
+          (k + 1) * (kColours - 1) + colour, colour, kBeyond[k].line, colour, kBeyond[k].ring, kBeyond[k].swatch_deg);
+    }
+  }
+  return out;
+}
+
 std::string colours(const std::array<const char*, kColours>& set) {
   std::string out;
   for (std::size_t i = 0; i < set.size(); ++i) out += fmt::format("--c{}:{};", i, set[i]);
@@ -210,7 +236,7 @@ std::string style() {
       "--grid:#262a30;--axis:#6a727d;--less:#56b4e9;--more:#f0914b;" +
       colours(kDark) + "}}";
   for (std::size_t i = 0; i < kColours; ++i) out += fmt::format(".r{}{{--c:var(--c{})}}", i, i);
-  return out + std::string(kRules);
+  return out + dashed() + std::string(kRules);
 }
 
 std::string_view script() { return kScript; }

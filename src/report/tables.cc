@@ -2,6 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <optional>
+#include <ranges>
+#include <string>
+#include <vector>
 
 #include "report/page.h"
 #include "report/text.h"
@@ -55,6 +60,53 @@ std::string fairness_table(const Comparison& c) {
   return out + "</tbody></table></div>";
 }
 
+/// Runs, by place, whose rows of one kind may stand in one table.
+struct Alike {
+  std::vector<std::size_t> runs;
+  std::string what;  ///< what the names in these rows stand for; empty: the names say it
+};
+
+/// "prompts below 256 and 1024 tokens"
+std::string borders_text(const char* of, const std::vector<std::int32_t>& below) {
+  return below.empty() ? std::string() : fmt::format("{} below {} tokens", of, fmt::join(below, ", "));
+}
+
+std::string classes_text(const Classifier& classes) {
+  std::string out = borders_text("prompts", classes.prompt_below());
+  const std::string answers = borders_text("answers", classes.output_below());
+  if (!out.empty() && !answers.empty()) out += ", ";
+  return out + answers;
+}
+
+/// Apart where `same` says that equal names stand for other things. Runs without such rows are left out.
+template <typename Has, typename Same>
+std::vector<Alike> apart(const Comparison& c, Has&& has, Same&& same) {
+  std::vector<Alike> all;
+  for (std::size_t i = 0; i < c.runs.size(); ++i) {
+    if (!has(c.runs[i])) continue;
+    const auto found =
+        std::ranges::find_if(all, [&](const Alike& one) { return same(c.runs[one.runs.front()], c.runs[i]); });
+    if (found != all.end()) {
+      found->runs.push_back(i);
+    } else {
+      all.push_back({{i}, {}});
+    }
+  }
+  return all;
+}
+
+template <typename Has>
+std::vector<Alike> by_classes(const Comparison& c, Has&& has) {
+  auto all = apart(
+      c, has, [](const Run& a, const Run& b) { return a.file.facts.service.classes == b.file.facts.service.classes; });
+  for (Alike& one : all) one.what = classes_text(c.runs[one.runs.front()].file.facts.service.classes);
+  return all;
+}
+
+std::string what_note(const Alike& alike) {
+  return alike.what.empty() ? std::string() : "<p class=\"note\">" + escape(alike.what) + "</p>";
+}
+
 }  // namespace
 
 std::string energy_table(const Comparison& c) {
@@ -104,73 +156,90 @@ std::string usage_tables(const Comparison& c) {
     std::vector<journal::UsageRow> journal::Consumption::*rows;
     bool of_requests;
     const char* summary;
-    bool open;  ///< instances are many, and rarely what a reader looks for
+    bool open;             ///< instances are many, and rarely what a reader looks for
+    bool classes = false;  ///< the same name is another class where borders differ
   };
   using journal::Consumption;
   constexpr Kind kKinds[] = {{"Tenant", &Consumption::by_tenant, true, "By tenant", true},
-                             {"Class", &Consumption::by_class, true, "By class of requests", true},
+                             {"Class", &Consumption::by_class, true, "By class of requests", true, true},
                              {"Site", &Consumption::by_site, false, "By site", true},
                              {"Instance", &Consumption::by_instance, false, "By instance", false}};
   std::string out;
-  for (const auto& [name, rows_of, of_requests, summary, open] : kKinds) {
-    std::string body;
-    for (std::size_t i = 0; i < c.runs.size(); ++i) {
-      const auto& rows = c.runs[i].file.summary.*rows_of;
-      if (rows.size() < 2) continue;
-      for (std::size_t k = 0; k < std::min(rows.size(), kMost); ++k) {
-        const auto& row = rows[k];
-        body += row_start(c, i) + cell(escape(row.name.empty() ? "(none)" : row.name));
-        if (of_requests) body += cell(whole(row.requests)) + cell(whole(row.output_tokens));
-        body += cell(number(row.energy.value(), 4)) + cell(number(row.carbon.value(), 4)) +
-                cell(number(row.cost.value(), 3)) + "</tr>";
+  for (const auto& [name, rows_of, of_requests, summary, open, classes] : kKinds) {
+    const auto has = [&](const Run& run) { return (run.file.summary.*rows_of).size() > 1; };
+    const auto tables = classes ? by_classes(c, has) : apart(c, has, [](const Run&, const Run&) { return true; });
+    if (tables.empty()) continue;
+    out += fmt::format("<details{}><summary>{}</summary>", open ? " open" : "", summary);
+    for (const Alike& table : tables) {
+      out += what_note(table) +
+             fmt::format(
+                 "<div class=\"scroll\"><table><thead><tr><th>Recipe</th><th>{}</th>{}<th>Energy<small>J</small></th>"
+                 "<th>CO₂<small>g</small></th><th>Cost<small>US$</small></th></tr></thead><tbody>",
+                 name, of_requests ? "<th>Requests</th><th>Output tokens</th>" : "");
+      for (const std::size_t i : table.runs) {
+        const auto& rows = c.runs[i].file.summary.*rows_of;
+        for (const auto& row : rows | std::views::take(kMost)) {
+          out += row_start(c, i) + cell(escape(row.name.empty() ? "(none)" : row.name));
+          if (of_requests) out += cell(whole(row.requests)) + cell(whole(row.output_tokens));
+          out += cell(number(row.energy.value(), 4)) + cell(number(row.carbon.value(), 4)) +
+                 cell(number(row.cost.value(), 3)) + "</tr>";
+        }
       }
+      out += "</tbody></table></div>";
     }
-    if (body.empty()) continue;
-    out += fmt::format(
-        "<details{}><summary>{}</summary><div class=\"scroll\"><table><thead><tr><th>Recipe</th><th>{}</th>{}"
-        "<th>Energy<small>J</small></th><th>CO₂<small>g</small></th><th>Cost<small>US$</small></th></tr></thead>"
-        "<tbody>{}</tbody></table></div></details>",
-        open ? " open" : "", summary, name, of_requests ? "<th>Requests</th><th>Output tokens</th>" : "", body);
+    out += "</details>";
   }
   return out;
 }
 
 std::string group_tables(const Comparison& c) {
-  struct Kind {
-    const char* name;
-    std::vector<journal::ServiceRow> journal::RunSummary::*rows;
+  using Rows = std::vector<journal::ServiceRow> journal::RunSummary::*;
+  const auto has = [](Rows rows) { return [rows](const Run& run) { return !(run.file.summary.*rows).empty(); }; };
+  const auto same_tiers = [](const Run& a, const Run& b) {
+    const auto of = [](const Run& run) {
+      const auto& objectives = run.file.facts.service.objectives;
+      return objectives ? objectives->tiers() : std::vector<Tier>{};
+    };
+    return std::ranges::equal(of(a), of(b), [](const Tier& x, const Tier& y) {
+      return x.name == y.name && x.slo == y.slo && x.factor == y.factor;
+    });
   };
-  constexpr Kind kKinds[] = {{"Class", &journal::RunSummary::service_by_class},
-                             {"Tier", &journal::RunSummary::service_by_tier}};
+  const Rows of_class = &journal::RunSummary::service_by_class, of_tier = &journal::RunSummary::service_by_tier;
   std::string out;
-  for (const auto& [name, rows] : kKinds) {
-    std::string body;
-    for (std::size_t i = 0; i < c.runs.size(); ++i) {
-      for (const auto& row : c.runs[i].file.summary.*rows) {
-        body += row_start(c, i) + cell(escape(row.name)) + share_cell(row.attainment) + latency_cells(row.ttft) +
-                latency_cells(row.tbt) + latency_cells(row.e2e) + cell(whole(row.left)) + cell(whole(row.finished)) +
-                cell(whole(row.rejected)) + "</tr>";
+  const auto add = [&](const char* name, Rows rows, const std::vector<Alike>& tables) {
+    for (const Alike& table : tables) {
+      out += what_note(table) +
+             fmt::format(
+                 "<div class=\"scroll\"><table class=\"grouped\"><thead><tr><th rowspan=\"2\">Recipe</th>"
+                 "<th rowspan=\"2\">{}</th><th rowspan=\"2\">every SLO</th><th colspan=\"3\">TTFT</th>"
+                 "<th colspan=\"3\">TBT</th><th colspan=\"3\">E2E</th><th colspan=\"3\">Requests</th></tr><tr>",
+                 name);
+      for (int i = 0; i < 3; ++i) out += "<th class=\"first\">p50</th><th>p90</th><th>p99</th>";
+      out += "<th class=\"first\">left</th><th>finished</th><th>rejected</th></tr></thead><tbody>";
+      for (const std::size_t i : table.runs) {
+        for (const auto& row : c.runs[i].file.summary.*rows) {
+          out += row_start(c, i) + cell(escape(row.name)) + share_cell(row.attainment) + latency_cells(row.ttft) +
+                 latency_cells(row.tbt) + latency_cells(row.e2e) + cell(whole(row.left)) + cell(whole(row.finished)) +
+                 cell(whole(row.rejected)) + "</tr>";
+        }
       }
+      out += "</tbody></table></div>";
     }
-    if (body.empty()) continue;
-    out += fmt::format(
-        "<div class=\"scroll\"><table class=\"grouped\"><thead><tr><th rowspan=\"2\">Recipe</th>"
-        "<th rowspan=\"2\">{}</th><th rowspan=\"2\">every SLO</th><th colspan=\"3\">TTFT</th>"
-        "<th colspan=\"3\">TBT</th><th colspan=\"3\">E2E</th><th colspan=\"3\">Requests</th></tr><tr>",
-        name);
-    for (int i = 0; i < 3; ++i) out += "<th class=\"first\">p50</th><th>p90</th><th>p99</th>";
-    out += "<th class=\"first\">left</th><th>finished</th><th>rejected</th></tr></thead><tbody>" + body +
-           "</tbody></table></div>";
-  }
+  };
+  add("Class", of_class, by_classes(c, has(of_class)));
+  add("Tier", of_tier, apart(c, has(of_tier), same_tiers));
   return out;
 }
 
 std::string service_table(const Comparison& c) {
   const auto any = [&](auto&& f) { return std::any_of(c.runs.begin(), c.runs.end(), f); };
-  const bool ttft = any([](const Run& r) { return r.file.facts.slo.ttft.has_value(); });
-  const bool itl = any([](const Run& r) { return r.file.facts.slo.itl.has_value(); });
-  const bool tbt = any([](const Run& r) { return r.file.facts.slo.tbt.has_value(); });
-  const bool e2e = any([](const Run& r) { return r.file.facts.slo.e2e.has_value(); });
+  // Every objective that some request of a run is held to: of another none is kept or missed.
+  std::vector<Slo> slos;
+  for (const Run& r : c.runs) slos.push_back(r.file.facts.service.judged(r.file.facts.slo).strictest());
+  const auto stated = [&](std::optional<Span> Slo::*objective) {
+    return std::ranges::any_of(slos, [&](const Slo& slo) { return (slo.*objective).has_value(); });
+  };
+  const bool ttft = stated(&Slo::ttft), itl = stated(&Slo::itl), tbt = stated(&Slo::tbt), e2e = stated(&Slo::e2e);
   const bool gaps = any([](const Run& r) { return r.file.summary.itl.count > 0; });
   const bool lost = any([](const Run& r) {
     const auto& q = r.file.summary.requests;
@@ -198,10 +267,13 @@ std::string service_table(const Comparison& c) {
     const auto& s = c.runs[i].file.summary;
     const auto count = [](std::int64_t n) { return cell(whole(n)); };
     out += row_start(c, i) + share_cell(s.slo.all);
-    if (ttft) out += share_cell(s.slo.ttft);
-    if (itl) out += share_cell(s.slo.itl);
-    if (tbt) out += share_cell(s.slo.tbt);
-    if (e2e) out += share_cell(s.slo.e2e);
+    const auto kept = [&](double share, const std::optional<Span>& objective) {
+      return share_cell(objective ? share : std::nan(""));
+    };
+    if (ttft) out += kept(s.slo.ttft, slos[i].ttft);
+    if (itl) out += kept(s.slo.itl, slos[i].itl);
+    if (tbt) out += kept(s.slo.tbt, slos[i].tbt);
+    if (e2e) out += kept(s.slo.e2e, slos[i].e2e);
     out += latency_cells(s.ttft) + latency_cells(gaps ? s.itl : s.tbt) + latency_cells(s.e2e);
     out += count(s.requests.arrived) + count(s.requests.finished);
     if (lost) {

@@ -19,7 +19,10 @@ void Timeline::add(const journal::Sample& sample) {
     merge_pairs();
     index = static_cast<std::size_t>(sample.at.ns() / interval_ns_);
   }
-  auto& cells = cells_[sample.instance.value()];
+  Track& track = tracks_[sample.instance.value()];
+  auto& cells = track.cells;
+  if (!cells.empty() && sample.at > track.newest) gaps_.add((sample.at - track.newest).ns());
+  track.newest = std::max(track.newest, sample.at);
   if (index >= cells.size()) cells.resize(index + 1);
   intervals_ = std::max(intervals_, index + 1);
   Cell& cell = cells[index];
@@ -31,10 +34,22 @@ void Timeline::add(const journal::Sample& sample) {
   cell.sum[static_cast<std::size_t>(Signal::Waiting)] += sample.waiting_requests;
 }
 
+void Timeline::settle() {
+  const std::int64_t period = gaps_.quantile(0.5);
+  while (intervals_ > 1 && interval_ns_ < period) merge_pairs();
+  for (auto& [id, track] : tracks_) {
+    auto& cells = track.cells;
+    for (std::size_t i = 1; i + 1 < cells.size(); ++i) {
+      if (cells[i].samples == 0 && cells[i - 1].samples > 0 && cells[i + 1].samples > 0) cells[i] = cells[i - 1];
+    }
+  }
+}
+
 void Timeline::merge_pairs() {
   interval_ns_ *= 2;
   intervals_ = (intervals_ + 1) / 2;
-  for (auto& [id, cells] : cells_) {
+  for (auto& [id, track] : tracks_) {
+    auto& cells = track.cells;
     for (std::size_t i = 0; i < cells.size(); ++i) {
       const Cell cell = cells[i];
       if (i % 2 == 0) {
@@ -49,18 +64,25 @@ void Timeline::merge_pairs() {
   }
 }
 
+double Timeline::end_s() const {
+  Instant newest;
+  for (const auto& [id, track] : tracks_) newest = std::max(newest, track.newest);
+  return newest.seconds();
+}
+
 std::vector<InstanceId> Timeline::instances() const {
   std::vector<InstanceId> ids;
-  for (const auto& [id, cells] : cells_) ids.emplace_back(id);
+  for (const auto& [id, track] : tracks_) ids.emplace_back(id);
   return ids;
 }
 
 Series Timeline::series(InstanceId instance, Signal signal) const {
   Series out(intervals_, kNone);
-  const auto found = cells_.find(instance.value());
-  if (found == cells_.end()) return out;
-  for (std::size_t i = 0; i < found->second.size(); ++i) {
-    const Cell& cell = found->second[i];
+  const auto found = tracks_.find(instance.value());
+  if (found == tracks_.end()) return out;
+  const auto& cells = found->second.cells;
+  for (std::size_t i = 0; i < cells.size(); ++i) {
+    const Cell& cell = cells[i];
     if (cell.samples > 0) out[i] = cell.sum[static_cast<std::size_t>(signal)] / static_cast<double>(cell.samples);
   }
   return out;
@@ -69,7 +91,7 @@ Series Timeline::series(InstanceId instance, Signal signal) const {
 Series Timeline::fleet(Signal signal) const {
   Series out(intervals_, kNone);
   std::vector<int> seen(intervals_, 0);
-  for (const auto& [id, cells] : cells_) {
+  for (const auto& [id, track] : tracks_) {
     const Series one = series(InstanceId(id), signal);
     for (std::size_t i = 0; i < intervals_; ++i) {
       if (one[i] != one[i]) continue;
@@ -89,6 +111,7 @@ Result<Timeline> read_timeline(const std::string& path, std::size_t max_interval
   Timeline timeline(max_intervals);
   auto read = journal::parse_timeseries(*text, path, [&](const journal::Sample& s) { timeline.add(s); });
   if (!read) return std::unexpected(read.error());
+  timeline.settle();
   return timeline;
 }
 

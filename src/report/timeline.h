@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/histogram.h"
 #include "journal/record.h"
 
 namespace wattle::report {
@@ -24,8 +25,14 @@ class Timeline {
 
   /// Samples in any order, time >= 0.
   void add(const journal::Sample& sample);
+  /// After the last sample: intervals become no shorter than the median time between an instance's samples, else most
+  /// would hold none. One without a sample between two that have some is a late sample and holds what the first does.
+  void settle();
 
   [[nodiscard]] double interval_s() const { return static_cast<double>(interval_ns_) * 1e-9; }
+  /// The newest sample's time, and the median time between an instance's samples; 0: there are too few.
+  [[nodiscard]] double end_s() const;
+  [[nodiscard]] double sample_period_s() const { return static_cast<double>(gaps_.quantile(0.5)) * 1e-9; }
   [[nodiscard]] std::size_t intervals() const { return intervals_; }
   [[nodiscard]] std::vector<InstanceId> instances() const;
   [[nodiscard]] Series series(InstanceId instance, Signal signal) const;
@@ -38,12 +45,19 @@ class Timeline {
     double sum[kSignals] = {};
   };
 
+  /// An instance's intervals.
+  struct Track {
+    std::vector<Cell> cells;
+    Instant newest;
+  };
+
   void merge_pairs();
 
   std::size_t max_intervals_;
   std::int64_t interval_ns_ = 100'000'000;
   std::size_t intervals_ = 0;
-  std::map<std::int32_t, std::vector<Cell>> cells_;
+  std::map<std::int32_t, Track> tracks_;
+  Histogram gaps_;  ///< ns between an instance's samples
 };
 
 /// Reads a run's timeseries.csv.

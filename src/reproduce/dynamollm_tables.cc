@@ -59,7 +59,7 @@ Result<Section> table(const char* source, std::string_view prefix) {
       if (!theirs && !ours) continue;
       section.rows.push_back(
           {fmt::format("{}/tp{}/{}mhz{}", name, cell.tp, cell.mhz, ours ? "" : ", misses the objectives"), "Wh",
-           theirs ? std::optional(cell.published_wh) : std::nullopt, ours ? cell.ours_wh : 0.0});
+           theirs ? std::optional(cell.published_wh) : std::nullopt, cell.ours_wh});
     }
     const auto published = least(row, &EnergyCell::published_wh), found = least(row, &EnergyCell::ours_wh);
     ++lines;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <system_error>
 
@@ -12,6 +13,12 @@
 #include "config/locate.h"
 
 namespace wattle::reproduce {
+
+double Row::relative() const {
+  if (!published) return std::numeric_limits<double>::quiet_NaN();
+  if (*published == 0.0) return ours == 0.0 ? 0.0 : std::numeric_limits<double>::quiet_NaN();
+  return difference() / *published;
+}
 
 Result<PublishedFile> published_file(const char* under_data) {
   const std::string data = config::data_dir();
@@ -44,8 +51,9 @@ std::vector<std::string> published_names(const char* under_data) {
 
 namespace {
 
-/// Three significant digits at least.
+/// Three significant digits at least; "-": no value.
 std::string figure(double value, bool sign = false) {
+  if (std::isnan(value)) return "-";
   const int digits = std::abs(value) < 10.0 ? 3 : 1;
   return sign ? fmt::format("{:+.{}f}", value, digits) : fmt::format("{:.{}f}", value, digits);
 }
@@ -57,8 +65,10 @@ void print(const Section& section) {
   for (const Row& row : section.rows) {
     const std::string id = row.id + " [" + row.unit + "]";
     if (row.published) {
-      fmt::print("{:<66} {:>10} {:>10} {:>9} {:>+7.1f}%\n", id, figure(*row.published), figure(row.ours),
-                 figure(row.difference(), true), 100.0 * row.relative());
+      const double relative = row.relative();
+      fmt::print("{:<66} {:>10} {:>10} {:>9} {:>8}\n", id, figure(*row.published), figure(row.ours),
+                 figure(row.difference(), true),
+                 std::isnan(relative) ? "-" : fmt::format("{:+.1f}%", 100.0 * relative));
     } else {
       fmt::print("{:<66} {:>10} {:>10}\n", id, "-", figure(row.ours));
     }
@@ -71,12 +81,16 @@ void print(const Section& section) {
 }
 
 void append(const Section& section, nlohmann::ordered_json& object) {
+  const auto known = [](double value) {
+    return std::isnan(value) ? nlohmann::ordered_json(nullptr) : nlohmann::ordered_json(value);
+  };
   for (const Row& row : section.rows) {
-    nlohmann::ordered_json made{{"id", row.id}, {"source", section.source}, {"unit", row.unit}, {"ours", row.ours}};
+    nlohmann::ordered_json made{
+        {"id", row.id}, {"source", section.source}, {"unit", row.unit}, {"ours", known(row.ours)}};
     if (row.published) {
       made["published"] = *row.published;
-      made["difference"] = row.difference();
-      made["relative"] = row.relative();
+      made["difference"] = known(row.difference());
+      made["relative"] = known(row.relative());
     }
     object["rows"].push_back(std::move(made));
   }

@@ -12,14 +12,16 @@
 
 namespace wattle::reproduce {
 
-/// One value. `published` is absent where the paper shows none and ours only accompanies its neighbours.
+/// One value. `published` is absent where the paper shows none and ours only accompanies its neighbours; ours is NaN
+/// where we have none.
 struct Row {
   std::string id;
   std::string unit;
   std::optional<double> published;
   double ours = 0.0;
   [[nodiscard]] double difference() const { return ours - published.value_or(ours); }
-  [[nodiscard]] double relative() const { return published.value_or(0.0) == 0.0 ? 0.0 : difference() / *published; }
+  /// NaN where there is none: nothing is published, ours is no value, or it is not the 0 that is published.
+  [[nodiscard]] double relative() const;
 };
 
 /// A target of the project and whether ours meets it.

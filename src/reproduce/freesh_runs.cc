@@ -275,6 +275,12 @@ Result<std::vector<std::pair<double, double>>> run_clocks(const std::string& sce
   return std::move(clocks.all);
 }
 
+int rises(const std::vector<std::pair<double, double>>& clocks) {
+  int count = 0;
+  for (std::size_t i = 1; i < clocks.size(); ++i) count += clocks[i].second > clocks[i - 1].second ? 1 : 0;
+  return count;
+}
+
 Result<journal::RunSummary> run_rows(const std::string& scenario, const std::string& recipe,
                                      const std::vector<std::string>& set, std::vector<workload::TraceRow> rows,
                                      journal::Sink* sink) {

@@ -68,6 +68,9 @@ struct Served {
                                                                         const std::vector<std::string>& set,
                                                                         std::vector<workload::TraceRow> rows);
 
+/// How often such a clock goes up after the start.
+[[nodiscard]] int rises(const std::vector<std::pair<double, double>>& clocks);
+
 /// A scenario's recipe run over these rows.
 [[nodiscard]] Result<journal::RunSummary> run_rows(const std::string& scenario, const std::string& recipe,
                                                    const std::vector<std::string>& set,

@@ -38,17 +38,27 @@ std::string drawn(const Plot& plot) {
                      report::escape(plot.y_unit), report::escape(plot.x_unit), keys, report::svg(chart));
 }
 
+/// "table5/SS/ttft", which may be broken after each slash and underscore: a phone is narrower than a row's name.
+std::string breakable(const std::string& id) {
+  std::string out;
+  for (const char c : report::escape(id)) {
+    out.push_back(c);
+    if (c == '/' || c == '_') out += "<wbr/>";
+  }
+  return out;
+}
+
 std::string table(const Section& section) {
   std::string rows;
   for (const Row& row : section.rows) {
-    rows += fmt::format("<tr><th scope=\"row\">{}</th><td class=\"text\">{}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
-                        report::escape(row.id), report::escape(row.unit),
+    rows += fmt::format("<tr><th scope=\"row\">{}</th><td class=\"unit\">{}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
+                        breakable(row.id), report::escape(row.unit),
                         row.published ? report::number(*row.published, 4) : "–", report::number(row.ours, 4),
                         row.published ? report::change(row.relative()) : "");
   }
   return fmt::format(
-      "<div class=\"scroll\"><table><thead><tr><th>row</th><td class=\"text "
-      "dim\">unit</td><th>published</th><th>ours</th><th>relative</th></tr></thead>"
+      "<div class=\"scroll\"><table class=\"values\"><thead><tr><th>row</th><th "
+      "class=\"unit\">unit</th><th>published</th><th>ours</th><th>relative</th></tr></thead>"
       "<tbody>{}</tbody></table></div>",
       rows);
 }
@@ -71,7 +81,8 @@ std::string html(std::string_view system, std::span<const Section> sections) {
   }
   const auto title = fmt::format("wattle reproduce {}", report::escape(system));
   return fmt::format(
-      "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>{0}</title><style>{1}</style></head>"
+      "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" "
+      "content=\"width=device-width, initial-scale=1\"><title>{0}</title><style>{1}</style></head>"
       "<body><main><h1>{0}</h1>{2}</main></body></html>\n",
       title, report::style(), body);
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <filesystem>
 #include <iterator>
 #include <system_error>
@@ -101,6 +102,7 @@ Result<Validation> validation(const std::string& data, const fidelity::Catalog& 
     if (!section) return std::unexpected(section.error());
     for (const reproduce::Row& row : section->rows) {
       if (!row.published || scored_elsewhere(row)) continue;
+      if (!percentage(row) && std::isnan(row.relative())) continue;  // 0 is published: nothing to be relative to
       auto one = scored(row, of);
       // Panels come from the folder; the other tables are in the code, the same wherever the data lie.
       if (of.needs == kPanels) one.fitted = one.fitted && seen.contains(as_seen(one));

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "control/consumption.h"
 #include "engine/handoff.h"
 #include "sim/simulation_impl.h"
 
@@ -177,7 +178,8 @@ control::Served Simulation::refuse(const Request& request, Tag tag, control::Ref
 control::Served Simulation::close(Tag tag, Instant now) {
   auto& flight = flights_[tag];
   if (keeps_book()) book_.leave(flight.request.id);
-  flight.served.charge = ledger_.request_left(flight.request, flight.served.output_tokens, flight.account);
+  flight.served.charge =
+      control::known(ledger_, ledger_.request_left(flight.request, flight.served.output_tokens, flight.account));
   last_left_ = now;
   flights_.close(tag);
   return flight.served;

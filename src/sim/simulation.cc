@@ -84,9 +84,9 @@ void Simulation::set_up(std::size_t i, Instant now) {
 }
 
 /// Of a request that a fleet dead for good has left behind.
-Outcome so_far(const InFlightRequest& flight) {
+Outcome so_far(const InFlightRequest& flight, const carbon::Ledger& ledger) {
   Outcome o;
-  static_cast<Charge&>(o) = flight.account.charge();
+  static_cast<Charge&>(o) = control::known(ledger, flight.account.charge());
   o.request = flight.request;
   o.fate = Fate::InFlight;
   o.reason = "the run ended";
@@ -148,7 +148,7 @@ SimulationResult Simulation::run() {
   stretches_.close_all(end);
   ledger_.close(end);
   for (const auto& flight : flights_.places()) {
-    if (flight.alive) sink_.left_behind(so_far(flight));
+    if (flight.alive) sink_.left_behind(so_far(flight, ledger_));
   }
 
   SimulationResult result{statistics_.summary(), statistics_.curves(), requests_.length()};

@@ -92,6 +92,7 @@ def main() -> None:
             assert times == sorted(times), "in order of time"
             rows = list(csv.DictReader(open(os.path.join(run, "requests.csv"))))
             assert abs(sum(float(row["energy_j"]) for row in rows) - requests) < 1e-6 and len(rows) == 4
+            assert {row["cost_usd"] for row in rows} == {""}, "no price was stated: unknown, not 0"
             page = os.path.join(folder, "page.html")
             subprocess.run([flags.wattle, "report", run, "-o", page], check=True, timeout=PATIENCE_S, capture_output=True)
             text = open(page).read()

@@ -1,4 +1,5 @@
 """The command line itself: exit codes, what errors name, one word for outputs."""
+import csv
 import http.server
 import json
 import pathlib
@@ -109,6 +110,47 @@ def who_kept_everything() -> None:
     check(0.1 < kept["attainment"] < 0.9 < kept["ttft_attainment"], kept)
     column = header.split("  all")[0] + "  all"
     check(row[:len(column)].endswith(f" {100 * kept['attainment']:.1f}%"), (header, row))
+
+
+def objectives_nobody_stated() -> None:
+    """Tables have "-" for an objective that no request is held to: it is neither kept nor missed."""
+    text = (pathlib.Path(__file__).parents[2] / "scenarios" / "synthetic-poisson.toml").read_text(encoding="utf-8")
+    with tempfile.TemporaryDirectory() as folder:
+        unstated = pathlib.Path(folder) / "s.toml"
+        unstated.write_text(text.replace("itl_ms = 60\n", ""), encoding="utf-8")
+        asked = pathlib.Path(folder) / "t.toml"  # by a tier alone
+        asked.write_text(unstated.read_text(encoding="utf-8") + '\n[[tier]]\nname = "fast"\nitl_ms = 60\n', encoding="utf-8")
+
+        def rows(file: object, recipe: str, *arguments: str) -> list[list[str]]:
+            done = run("sim", str(file), *arguments, "--only", "--set", "workload.requests=40")
+            found = re.findall(rf"^{recipe} .*$", done.stdout, re.M)
+            check(done.returncode == 0 and found, done)
+            return [line.split() for line in found]
+
+        for file, itl in (("synthetic-poisson", True), (unstated, False), (asked, True)):
+            cells = rows(file, "static-max")[0]
+            check(cells[6].endswith("%") and (cells[7] != "-") == itl, cells)
+        cells = rows(unstated, "static-max", "--match-attainment")[0]
+        check(cells[3].endswith("%") and cells[4:7] == ["-", "-", "-"], cells)
+        for cells in rows(unstated, "static-sweet", "--recipe", "static-max", "--recipe", "static-sweet", "--by-source"):
+            at = [i for i, cell in enumerate(cells) if cell.endswith("%")]  # saved, TTFT, all
+            check(len(at) == 3 and cells[at[1] + 1] == "-", cells)
+
+
+def a_cost_without_a_price() -> None:
+    """Unknown is an empty cell, as null is in JSON, not 0."""
+    with tempfile.TemporaryDirectory() as folder:
+        for price, known in (("0", False), ("2", True)):
+            out = pathlib.Path(folder) / price
+            done = sim("--only", "--set", "workload.requests=20", "--set", f"cost.price_usd_per_h={price}", "--out", str(out))
+            check(done.returncode == 0, done)
+            with open(out / "static-max" / "requests.csv", newline="", encoding="utf-8") as rows:
+                costs = [row["cost_usd"] for row in csv.DictReader(rows)]
+            check(len(costs) == 20 and all(bool(cost) == known for cost in costs), costs)
+            summary = json.loads((out / "static-max" / "run.json").read_text(encoding="utf-8"))["summary"]
+            check((summary["cost_usd"] is not None) == known, summary["cost_usd"])
+            if known:
+                check(0 < sum(map(float, costs)) <= summary["cost_usd"], costs)
 
 
 def gaps_of_a_tier() -> None:
@@ -287,7 +329,7 @@ def replay_without_answers() -> None:
 
 for test in (version, unknown_flag, full_disk, faults_of_what_is_not_there, runs_of_nothing,
              who_plans_by_a_profile_needs_no_maximum_load, less_work_is_no_saving,
-             who_kept_everything, gaps_of_a_tier, one_folder_each, beside_the_scenario, values_out_of_bounds, nothing_is_ignored,
+             who_kept_everything, objectives_nobody_stated, a_cost_without_a_price, gaps_of_a_tier, one_folder_each, beside_the_scenario, values_out_of_bounds, nothing_is_ignored,
              deployments_are_checked_by_what_would_run, no_metrics, outputs, replay_without_answers):
     test()
 print("flags: ok")

@@ -10,6 +10,7 @@
 #include "control/fleet_loop.h"
 #include "control/instance_loop.h"
 #include "control/plan_executor.h"
+#include "control/work_book.h"
 #include "engine/handoff.h"
 #include "gateway/token_tally.h"
 #include "telemetry/fpm.h"
@@ -278,7 +279,7 @@ class SteppedLive final : public control::RequestPort,
       auto& job = jobs_[event.tag];
       if (event.kind == engine::EventKind::FirstToken) {
         job.first_token = event.at;
-        if (ended()) book_.prompt_done(job.id);
+        if (ended()) book_.prompt_done(job.id, now);
         core_.first_token(job.id, now);
         if (setup_.instances[i].spec->role == Role::Prefill && job.output_tokens > 1) core_.prefill_done(job.id, now);
       } else {
@@ -295,7 +296,7 @@ class SteppedLive final : public control::RequestPort,
   // control::RequestPort
   void start(const Request& request, control::Tag, const RouteDecision& at_which, Instant now) override {
     const InstanceId instance = at_which.instance;
-    if (ended()) book_.start(request, instance, setup_.instances[index(instance)].spec->role == Role::Prefill);
+    if (ended()) book_.start(request, instance, setup_.instances[index(instance)].spec->role == Role::Prefill, now);
     submit(request.id.value(), instance, false, now);
   }
   void refresh(InstanceId instance, Instant) override {
@@ -312,7 +313,7 @@ class SteppedLive final : public control::RequestPort,
     auto& free = link_free_[index(prefill)];
     const bool sent = setup_.link.bandwidth_bytes_per_s > 0.0;
     if (sent) free = std::max(free, now) + Span::from_seconds(bytes / setup_.link.bandwidth_bytes_per_s);
-    if (ended()) book_.hand_over(request, decode);
+    if (ended()) book_.hand_over(request, decode, now);
     transfers_.push({sent ? free + setup_.link.latency : now, sequence_++, request.id.value(), prefill, decode});
   }
   control::Served refuse(const Request&, control::Tag, control::Refusal, const char*, Instant) override { return {}; }
