@@ -17,10 +17,9 @@ TEST(InstanceLoop, WithoutStepReportsTheGatewaysStreamsDecide) {
   const StepShape& shape = rig.core.view(0).step.shape;
   EXPECT_EQ(shape.decode_requests, 2);
   EXPECT_EQ(shape.decode_kv_tokens, 200 + 7);
-  EXPECT_EQ(rig.core.view(0).step.waiting_prompt_tokens, 100) << "nobody believes how long it takes";
+  EXPECT_EQ(shape.prefill_tokens, 100);
   EXPECT_EQ(rig.core.source(0), TelemetrySource::Streams);
-  EXPECT_TRUE(rig.core.work(0, work_of(3, 0), at(15)));
-  EXPECT_EQ(rig.port.commands.back(), (Port::Command{4, 1005, 15'000'000}));
+  EXPECT_EQ(rig.port.commands.back(), (Port::Command{4, 1005, 10'000'000}));
   EXPECT_TRUE(rig.core.work(0, work_of(0, 0), at(20)));
   EXPECT_EQ(rig.port.commands.back(), (Port::Command{4, 210, 20'000'000}));
   rig.core.tick(at(60'000));

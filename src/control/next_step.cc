@@ -32,14 +32,16 @@ Queue fitting(const Queue& all, const InstanceSpec& spec, std::int64_t kv_tokens
   return {taken, all.tokens * taken / all.requests};
 }
 
-/// Of the step's prompt tokens, so long after it began; never less than a tenth, as it has not ended. None: nobody can
-/// say, or it should have ended long ago.
+/// Of the step's prompt tokens, so long after it began; never less than a tenth, as it has not ended, and all of them
+/// where nobody can say. None: it should have ended long ago.
 std::optional<std::int64_t> not_computed_yet(const StepShape& step, const InstanceSpec& spec, MegaHertz clock,
                                              Span since) {
   constexpr double kLeast = 0.1, kLong = 2.0;
-  if (spec.beliefs.latency == nullptr || clock == MegaHertz{0}) return std::nullopt;
-  const double whole = spec.beliefs.latency->step_time(step, clock).seconds();
-  if (whole <= 0.0 || since.seconds() > kLong * whole) return std::nullopt;
+  if (spec.beliefs.latency == nullptr) return step.prefill_tokens;
+  const MegaHertz at = clock == MegaHertz{0} ? spec.gpu.clock_max : clock;  // of which nobody says anything: not locked
+  const double whole = spec.beliefs.latency->step_time(step, at).seconds();
+  if (whole <= 0.0) return step.prefill_tokens;
+  if (since.seconds() > kLong * whole) return std::nullopt;
   const double left = std::clamp(1.0 - since.seconds() / whole, kLeast, 1.0);
   return std::max<std::int64_t>(1, std::llround(left * static_cast<double>(step.prefill_tokens)));
 }
@@ -109,6 +111,11 @@ StepReport seen_by_streams(const InstanceWork& work, const InstanceSpec& spec, M
   return seen;
 }
 
+StepReport shown_by_streams(InstanceWork work, const InstanceSpec& spec, MegaHertz clock, Instant now) {
+  if (spec.beliefs.latency == nullptr) work.computing = 0, work.computing_tokens = 0;
+  return seen_by_streams(work, spec, clock, now);
+}
+
 StepReport seen_by_gauges(const LoadGauges& gauges, const InstanceSpec& spec, Instant now) {
   StepReport seen;
   seen.start = now;
@@ -135,6 +142,7 @@ StepReport first_step(const StepReport& idle, Role role, const InstanceWork& wor
   next.yield = {};  // it has been heard
   next.waiting_requests = 0;
   next.waiting_prompt_tokens = 0;
+  next.kv_tokens = role == Role::Decode ? work.context_tokens : 0;  // nothing was in it, whatever its last step had
   if (role == Role::Decode) {
     next.shape.decode_requests = work.requests;
     next.shape.decode_kv_tokens = work.context_tokens;

@@ -18,10 +18,14 @@ namespace wattle::control {
 
 /// The step in progress by the gateway's own records alone, where an engine reports none: those with a first token
 /// decode, those in `computing` are computed as far as the KV cache has room, the others wait. What of these prompts
-/// has been computed since they began, at this clock by Beliefs::latency, is no part of it any more; where nobody can
-/// say, or they should have been computed long ago, they wait as well.
+/// has been computed since they began, at this clock by Beliefs::latency, is no part of it any more; where they should
+/// have been computed long ago, they wait as well.
 [[nodiscard]] StepReport seen_by_streams(const InstanceWork& work, const InstanceSpec& spec, MegaHertz clock,
                                          Instant now);
+
+/// The same for those who look at the instance from outside: where nobody can say how long prompts take, all of them
+/// wait, so that a stuck engine's can be taken elsewhere.
+[[nodiscard]] StepReport shown_by_streams(InstanceWork work, const InstanceSpec& spec, MegaHertz clock, Instant now);
 
 /// What is there by an engine's own gauges: requests that run, taken to decode (an instance that computes prompts only
 /// has them wait), with the resident context between them, and those that wait, of unknown length.

@@ -131,11 +131,18 @@ TEST(SeenByStreams, WhatHasBeenComputedIsNoPartOfTheStep) {
   EXPECT_EQ(seen(460).shape.prefill_tokens, 40) << "it has not ended";
   EXPECT_EQ(seen(900).shape.prefill_tokens, 0) << "it should have, long ago";
   EXPECT_EQ(seen(900).waiting_prompt_tokens, 450);
+  const InstanceSpec unknown = of(Role::Colocated);
+  EXPECT_EQ(seen_by_streams(there, unknown, MegaHertz(1000), Instant() + Span::s(9)).shape.prefill_tokens, 400);
+  EXPECT_EQ(shown_by_streams(there, unknown, MegaHertz(1000), Instant() + Span::s(9)).waiting_prompt_tokens, 450)
+      << "they can be taken elsewhere";
   EXPECT_EQ(seen_by_streams(there.begun(), spec, MegaHertz(1000), Instant() + Span::ms(50)).waiting_requests, 0);
 }
 
 TEST(NextStep, TheFirstOfAnIdleEngineIsWhatItWasSent) {
-  const auto prefill = first_step(ended(0, 0), Role::Prefill, work(1, 1, 800, Instant(30)), Instant(60));
+  StepReport last = ended(0, 0);
+  last.kv_tokens = 640;  // of the last request, whose end was reported before it had left
+  const auto prefill = first_step(last, Role::Prefill, work(1, 1, 800, Instant(30)), Instant(60));
+  EXPECT_EQ(prefill.kv_tokens, 0);
   EXPECT_EQ(prefill.shape.prefill_tokens, 800);
   EXPECT_EQ(prefill.oldest_scheduled_arrival, Instant(30));
   const auto decode = first_step(ended(0, 0), Role::Decode, work(2), Instant(60));

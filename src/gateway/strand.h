@@ -204,6 +204,7 @@ class ControlStrand final : private control::RequestPort, private control::Insta
   void take(const StepReport& report, Instant received, Instant now);
   void watch(Instant now);
   void infer(std::size_t i, Instant now);
+  [[nodiscard]] MegaHertz clock_of(std::size_t i) const;
   [[nodiscard]] ViewSource source_at(std::size_t i, Instant now) const;
   void tell_work(Instant now);
   void tell_work(std::size_t i, Instant now);

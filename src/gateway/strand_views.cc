@@ -29,12 +29,16 @@ void ControlStrand::take(const StepReport& report, Instant received, Instant now
   received_ = Instant::never();
 }
 
+/// Commands that are on their way count: what was decided here is newer than what an engine or its agent reports.
+MegaHertz ControlStrand::clock_of(std::size_t i) const {
+  return watch_options_.clocks != nullptr ? watch_.view(i).clock_commanded : places_[i].engine_clock;
+}
+
 /// What an instance does by its own reports, to those who read it. Of ended steps: what is to be expected after them.
 void ControlStrand::show(std::size_t i, StepReport shown, Instant now) {
   shown.instance = index_[i];
   shown.start = now;
-  // Commands that are on their way count: what was decided here is newer than what the engine reports.
-  shown.clock = watch_options_.clocks != nullptr ? watch_.view(i).clock_commanded : places_[i].engine_clock;
+  shown.clock = clock_of(i);
   requests_.report(shown);
   if (ledger_ != nullptr) ledger_->step(shown.instance, shown.shape.prefill_tokens, now);
 }
@@ -112,9 +116,10 @@ void ControlStrand::tell_work(std::size_t i, Instant now) {
 }
 
 void ControlStrand::take(const EngineReading& reading, Instant now) {
+  const auto i = index_.find(reading.instance);
+  if (i && !watch_.hears_steps(*i)) places_[*i].engine_clock = reading.commanded;
   if (ledger_ == nullptr) return;
   ledger_->reading(reading);
-  const auto i = index_.find(reading.instance);
   if (!i || now < places_[*i].sampled + kSamplePeriod) return;
   places_[*i].sampled = now;
   const StepReport& step = requests_.shown(reading.instance).step;
@@ -152,7 +157,8 @@ void ControlStrand::refresh(InstanceId instance, Instant now) {
 void ControlStrand::infer(std::size_t i, Instant now) {
   const InstanceView& view = requests_.shown(index_[i]);
   const bool lost = view.telemetry == Telemetry::Lost;
-  StepReport report = control::seen_by_streams(seen_work(i, now), *view.spec, watch_.view(i).clock_commanded, now);
+  StepReport report = control::shown_by_streams(seen_work(i, now), *view.spec, clock_of(i), now);
+  report.clock = clock_of(i);
   report.instance = index_[i];
   report.sequence = view.step.sequence;
   requests_.report(report);

@@ -231,8 +231,8 @@ void Simulation::refresh(InstanceId instance, Instant now) {
   const std::size_t i = index(instance);
   if (ended_reports()) loop_.see(i, engines_[i].last_ended(now));
   StepReport report = step_starts_reported() ? engines_[i].report(now)
-                      : streams_alone() ? control::seen_by_streams(work_of(instance, now), *setup_.instances[i].spec,
-                                                                   loop_.view(i).clock_commanded, now)
+                      : streams_alone() ? control::shown_by_streams(work_of(instance, now), *setup_.instances[i].spec,
+                                                                    loop_.view(i).clock_commanded, now)
                                         : loop_.view(i).step;
   report.instance = instance;
   report.clock = loop_.view(i).clock_commanded;
