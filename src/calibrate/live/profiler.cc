@@ -234,7 +234,11 @@ Result<void> visit_grid(const ProfileOptions& options, StreamLoad& load, Hardwar
           fmt::format("{}{}", locked ? fmt::format("{} MHz, ", clocks[c].value()) : "", describe(cell));
       say(fmt::format("[{}/{}] {}", c * options.grid.cells.size() + i + 1, clocks.size() * options.grid.cells.size(),
                       where));
-      if (const std::string why = pass.visit(cell); !why.empty()) outcome.notes.push_back(where + ": " + why);
+      const std::size_t rows = pass.rows.size();
+      std::string why = pass.visit(cell);
+      // This process may have been kept from reading for longer than the whole answer took.
+      if (!why.empty() && pass.rows.size() == rows && cell.phase == StepKind::Decode && !stop) why = pass.visit(cell);
+      if (!why.empty()) outcome.notes.push_back(where + ": " + why);
     }
     MegaHertz clock = clocks[c];
     if (clock == MegaHertz(0)) {
