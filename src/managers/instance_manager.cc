@@ -45,7 +45,7 @@ void InstanceManager::delivered(const Delivered& news) {
 void InstanceManager::hear(const StepReport& step) {
   const bool same = step.sequence == last_.sequence;
   if (same && step.start == last_.start) return;
-  worked_ = worked_ || !step.shape.idle();
+  worked_ = worked_ || (!step.shape.idle() && !last_.shape.idle());  // of what has just begun nothing can have ended
   if (!same && !last_.shape.idle()) {
     // Steps between two reports were of the earlier one's batch.
     const auto steps = static_cast<double>(std::max<std::int64_t>(1, step.sequence - last_.sequence));
