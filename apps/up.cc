@@ -213,7 +213,7 @@ class Watch {
     next_row_s_ = second + 1;
     look();
     if (flags_.json) return;
-    const auto readings = testbed::look(gpus_, fleet_);
+    const auto readings = testbed::look(gpus_, running_);
     const double reference = plan_.baseline.energy_until(progress.now.seconds());
     const bool comparable = reference > 0.0 && !first_switch_.under_way() && !unmetered(progress.now.seconds());
     fmt::print("{:>5}s {:>6} {:>6}", second, progress.summary.requests.arrived, progress.summary.requests.left());
@@ -246,15 +246,16 @@ class Watch {
     if (now) {
       booked_ = {now->energy_j - before_.energy_j, now->gpu_s - before_.gpu_s, now->unmetered_s - before_.unmetered_s};
     }
+    running_ = fleet_.running();
     first_switch_.look(fleet_);
   }
   /// So much of the fleet's time is in no meter that less energy is no saving.
-  [[nodiscard]] bool unmetered(double seconds) {
+  [[nodiscard]] bool unmetered(double seconds) const {
     constexpr double kMost = 0.01;
-    const auto engines = static_cast<double>(std::max<std::size_t>(1, fleet_.running().size()));
+    const auto engines = static_cast<double>(std::max<std::size_t>(1, running_.size()));
     return !read_ || booked_.unmetered_s > kMost * engines * seconds;
   }
-  [[nodiscard]] std::string no_saving(const Ended& ended);
+  [[nodiscard]] std::string no_saving(const Ended& ended) const;
 
   const UpFlags& flags_;
   const Plan& plan_;
@@ -262,8 +263,9 @@ class Watch {
   std::vector<node::Gpu> gpus_;
   std::vector<Objective> objectives_;
   testbed::EmulatedFleet::Booked before_;
-  testbed::EmulatedFleet::Booked booked_;  ///< since then
-  bool read_ = true;                       ///< when last asked for
+  testbed::EmulatedFleet::Booked booked_;          ///< since then
+  bool read_ = true;                               ///< when last asked for
+  std::vector<std::vector<std::string>> running_;  ///< likewise
   testbed::FirstSwitch first_switch_;
   std::int64_t next_row_s_ = 1;
 };
@@ -300,7 +302,7 @@ void print_json(const UpFlags& flags, const Plan& plan, const Ended& ended) {
   fmt::print("{}\n", out.dump());
 }
 
-std::string Watch::no_saving(const Ended& ended) {
+std::string Watch::no_saving(const Ended& ended) const {
   if (ended.switching) {
     const auto& spawn = plan_.scenario.scenario.spawn;
     return fmt::format(

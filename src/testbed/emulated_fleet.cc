@@ -99,11 +99,11 @@ bool EmulatedFleet::switching() {
 Result<void> EmulatedFleet::emulate_gpus(const FleetPlan& plan) {
   if (auto ok = config::check_tensor_parallel_only(plan.scenario, "an emulated fleet"); !ok) return ok;
   const auto& scenario = plan.scenario.scenario;
-  gpus_ = 0;
+  std::int32_t gpus = 0;
   if (plan.scales && !scenario.nodes.empty()) {
-    for (const Node& node : config::nodes_of(scenario)) gpus_ += node.gpus;
+    for (const Node& node : config::nodes_of(scenario)) gpus += node.gpus;
   } else {
-    for (const auto& pool : scenario.pools) gpus_ += places(pool, plan.scales) * pool.tensor_parallel;
+    for (const auto& pool : scenario.pools) gpus += places(pool, plan.scales) * pool.tensor_parallel;
   }
   const auto& gpu = plan.scenario.gpus.front();
   for (const auto& other : plan.scenario.gpus) {
@@ -112,15 +112,15 @@ Result<void> EmulatedFleet::emulate_gpus(const FleetPlan& plan) {
                                           other.name + " (wattle sim runs it)");
     }
   }
-  if (gpus_ > virtual_gpu::kMaxGpus) {
+  if (gpus > virtual_gpu::kMaxGpus) {
     return bad_input(scenario.file, fmt::format("wattle up emulates at most {} GPUs; this fleet has {} (wattle sim "
                                                 "runs it)",
-                                                virtual_gpu::kMaxGpus, gpus_));
+                                                virtual_gpu::kMaxGpus, gpus));
   }
   // Children find the virtual GPUs through this variable, as they would find real ones through the driver.
   const auto board = fmt::format(
       "{},count={},name={},clock_min={},clock_max={},power_limit_w={:.0f},call_ms={},transition_ms={}",
-      (folder_ / "gpus").string(), gpus_, gpu.name, gpu.clock_min.value(), gpu.clock_max.value(), gpu.tdp.value(),
+      (folder_ / "gpus").string(), gpus, gpu.name, gpu.clock_min.value(), gpu.clock_max.value(), gpu.tdp.value(),
       scenario.clock_delays.call.ns() / 1'000'000, scenario.clock_delays.transition.ns() / 1'000'000);
   setenv(virtual_gpu::kBoardVariable, board.c_str(), 1);
   return {};

@@ -62,7 +62,6 @@ class EmulatedFleet {
   [[nodiscard]] std::optional<Booked> booked();
   [[nodiscard]] const std::string& gateway_url() const { return gateway_url_; }
   [[nodiscard]] const std::string& admin_url() const { return admin_url_; }
-  [[nodiscard]] std::int32_t gpus() const { return gpus_; }
   /// A process that should run and does not, or null.
   [[nodiscard]] const launch::Child* dead();
 
@@ -82,7 +81,6 @@ class EmulatedFleet {
   std::vector<FleetEngine> engines_;
   std::string gateway_url_;
   std::string admin_url_;
-  std::int32_t gpus_ = 0;
   std::vector<std::string> slots_;  ///< the planner's arguments
   std::string planner_url_;         ///< empty: no planner
   std::unique_ptr<launch::AdminCaller> caller_;

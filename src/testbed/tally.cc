@@ -1,13 +1,12 @@
 #include "testbed/tally.h"
 
 #include <cstdlib>
-#include <string>
 
 namespace wattle::testbed {
 
-Readings look(const std::vector<node::Gpu>& gpus, EmulatedFleet& fleet) {
+Readings look(const std::vector<node::Gpu>& gpus, const std::vector<std::vector<std::string>>& engines) {
   Readings readings;
-  for (const auto& engine : fleet.running()) {
+  for (const auto& engine : engines) {
     for (const std::string& gpu : engine) {
       const auto g = static_cast<std::size_t>(std::strtoul(gpu.c_str(), nullptr, 10));
       if (g >= gpus.size()) continue;

@@ -1,10 +1,10 @@
 #pragma once
 // What the virtual GPUs of a fleet do just now, by their own readings. What they have drawn is for the gateway's ledger
 // to say (EmulatedFleet::booked).
+#include <string>
 #include <vector>
 
 #include "node/gpu/gpu.h"
-#include "testbed/emulated_fleet.h"
 
 namespace wattle::testbed {
 
@@ -13,7 +13,7 @@ struct Readings {
   std::vector<std::int32_t> clocks_mhz;  ///< of those, engine by engine
 };
 
-/// `gpus` by index, as the fleet's engines take them.
-[[nodiscard]] Readings look(const std::vector<node::Gpu>& gpus, EmulatedFleet& fleet);
+/// `gpus` by index; `engines`: the GPUs of each that runs (EmulatedFleet::running).
+[[nodiscard]] Readings look(const std::vector<node::Gpu>& gpus, const std::vector<std::vector<std::string>>& engines);
 
 }  // namespace wattle::testbed
