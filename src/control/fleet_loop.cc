@@ -251,7 +251,7 @@ void FleetLoop::first_token(RequestId id, Instant now) {
   const auto found = requests_.find(id.value());
   if (found == requests_.end() || found->second.prefill == kNoInstance) return;
   Entry& entry = found->second;
-  if (!entry.answered) decode_answers(id, now);
+  if (!entry.answered) decode_answers(entry, now);
   answered(entry);
   begun(entry);
   const InstanceId instance = entry.decode == kNoInstance ? entry.prefill : entry.decode;
@@ -263,10 +263,7 @@ void FleetLoop::first_token(RequestId id, Instant now) {
   observe(token, now);
 }
 
-void FleetLoop::decode_answers(RequestId id, Instant now) {
-  const auto found = requests_.find(id.value());
-  if (found == requests_.end()) return;
-  const Entry& entry = found->second;
+void FleetLoop::decode_answers(const Entry& entry, Instant now) {
   if (entry.decode == kNoInstance || entry.computed >= now) return;
   const control::HandOver what{entry.prefill, entry.decode, entry.computed - entry.request.arrival,
                                now - entry.computed};

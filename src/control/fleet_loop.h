@@ -83,14 +83,13 @@ class FleetLoop {
   /// request.id must be new, request.arrival is its time of arrival. `model`: that it asks for, below kMostModels; only
   /// instances that have it get the request. The class it was put into.
   ClassId arrive(const Request& request, Tag tag, Instant now, int model = 0);
-  /// Its first token came out of the step last reported of its instance. For policies alone. Ignored when unknown.
+  /// Its first token came out of the step last reported of its instance: of its decode instance, where prefill and
+  /// decode are apart. Ignored when unknown.
   void first_token(RequestId id, Instant now);
-  /// Its decode instance has sent a token, for the first time; first_token() says so, too, where that was bound before.
-  void decode_answers(RequestId id, Instant now);
-  /// The prefill leg has produced its first token (P/D only): binds the decode instance now, unless both legs were
-  /// bound at once; then this only frees the prefill instance. Of a pair (InstanceSpec::decode) that is its own, and
-  /// another one of its pool and site only if that is gone. Without an accepting decode instance the request is
-  /// refused. Ignored for requests that are gone or already handed over.
+  /// The prefill leg has produced its first token (P/D only), which its client gets from the decode instance: binds the
+  /// decode instance now, unless both legs were bound at once; then this only frees the prefill instance. Of a pair
+  /// (InstanceSpec::decode) that is its own, and another one of its pool and site only if that is gone. Without an
+  /// accepting decode instance the request is refused. Ignored for requests that are gone or already handed over.
   void prefill_done(RequestId id, Instant now);
   /// A request that was held or dispatched is over: its outcome is journaled, its place freed, held requests are
   /// retried. Its tag; none: unknown, which is ignored, as a cancel may cross a finish.
@@ -287,6 +286,8 @@ class FleetLoop {
   }
   /// Its first token has come.
   void answered(Entry& entry);
+  /// From its decode instance: both hear what it waited since its prompt was computed.
+  void decode_answers(const Entry& entry, Instant now);
   void rebuild_candidates();
   void refresh(std::span<const InstanceView* const> views, Instant now);
   void observe(const Event& event, Instant now);

@@ -17,17 +17,17 @@ struct Job {
   RequestId id;
   Instant arrival;
   std::int32_t prompt_tokens = 0;
-  std::int32_t output_tokens = 1;          ///< truth, >= 1
-  bool kv_ready = false;                   ///< decode leg: the prompt's KV and the first token exist already
-  std::int32_t produced = 0;               ///< output tokens of an earlier life here or elsewhere, computed again
-  Instant last_token;                      ///< of those
-  Instant first_token = Instant::never();  ///< with kv_ready: when the client got the first token; never: on joining
-  Span itl = Span::max();                  ///< its objective for a gap between two tokens; max(): none
-  PromptContent content = nullptr;         ///< null: its KV blocks are nobody else's
+  std::int32_t output_tokens = 1;   ///< truth, >= 1
+  bool kv_ready = false;            ///< decode leg: the prompt's KV and the first token exist already
+  std::int32_t produced = 0;        ///< output tokens of an earlier life here or elsewhere, computed again
+  Instant last_token;               ///< of those
+  Span itl = Span::max();           ///< its objective for a gap between two tokens; max(): none
+  PromptContent content = nullptr;  ///< null: its KV blocks are nobody else's
 };
 
 enum class EventKind : std::uint8_t {
   FirstToken,  ///< at a prefill instance the KV stays until release()
+  TakenOver,   ///< with Job::kv_ready: it decodes from now on, and its client gets the first token
   Finished,    ///< all output tokens produced (after FirstToken, possibly at the same instant)
   Cancelled,   ///< a cancelled request has left; when it was part of a step, at that step's end
 };

@@ -16,10 +16,7 @@ void Replica::submit(const Job& job, Instant now) {
   slot.target_tokens = job.prompt_tokens + job.produced;
   slot.generated = job.produced;
   if (job.produced > 0) slot.last_token = to_fixed(job.last_token);
-  if (job.kv_ready) {
-    slot.generated = 1;
-    if (job.first_token != Instant::never()) slot.last_token = to_fixed(job.first_token);
-  }
+  if (job.kv_ready) slot.generated = 1;
   slot.first_step = iterations_ + (busy_ ? 2 : 1);
   if (const std::int64_t every = options_.engine.receive_interval; every > 1) {
     slot.first_step = last_prompts_ + (slot.first_step - last_prompts_ + every - 1) / every * every;
@@ -123,8 +120,9 @@ void Replica::schedule_prefill(std::int64_t budget) {
     if (kv_ready) {
       slot.prefilled = slot.target_tokens;
       if (caches(slot.job)) kv_.enter(keys_of(slot.job), kv_.filled(slot.prefilled), slot.held);
-      if (slot.job.first_token == Instant::never()) slot.last_token = boundary_;
+      slot.last_token = boundary_;
       join_decode(index, at);
+      emit(EventKind::TakenOver, slot, at);
       budget -= 1;
     } else {
       slot.state = SlotState::Prefilling;

@@ -76,7 +76,7 @@ TEST(SiteFleetPairs, AreChosenWhereTheyTakeLessAndKeepObjectives) {
 
 TEST(SiteFleetPairs, AtClocksOfLeastEnergyPromptsAreComputedOnAnH100AndAnswersOnAnA100) {
   if (config::data_dir().empty()) GTEST_SKIP() << "WATTLE_DATA is not set";
-  const auto loaded = two_kinds({{"workload.rate_per_s", "10"}, {"slo.tbt_ms", "30"}});
+  const auto loaded = two_kinds({{"workload.rate_per_s", "10"}, {"slo.tbt_ms", "30"}, {"slo.ttft_ms", "1000"}});
   ASSERT_TRUE(loaded) << loaded.error().message();
   const auto with = run(*loaded, "freesh-pairs",
                         {{"scaling.sweet", "true"}, {"frequency.policy", "static"}, {"frequency.clock_mhz", "sweet"}});

@@ -219,6 +219,7 @@ void Benchmark::see_events(Instant now) {
   }
   emitted_ = 0;
   for (const engine::Event& e : replica_.events()) {
+    if (e.kind == engine::EventKind::TakenOver) continue;
     Request& request = requests_[e.tag];
     if (is_first(e)) {
       request.first_token = shown_;

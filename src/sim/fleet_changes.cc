@@ -1,5 +1,6 @@
 // How a simulated fleet changes: instances start, drain, stop, die and recover.
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "base/check.h"
@@ -43,16 +44,19 @@ void Simulation::apply_fault(const Event& event) {
   if (scaler_.enforced()) requests_.remove_instance(event.instance, event.at);
 }
 
-/// As at the gateway: of what no client has had a byte of may be computed elsewhere, once.
+/// As at the gateway: what no client has had a token of may be computed elsewhere, once.
 void Simulation::lose(Tag tag, InstanceId instance, Instant now) {
   auto& flight = flights_[tag];
-  const bool whole = flight.prefill == instance && flight.decode == instance && flight.produced == 0 &&
-                     flight.served.first_token == Instant::never();
-  if (!whole || std::exchange(flight.bounced, true)) return leave(tag, Fate::Failed, "the instance died", now);
-  flight.prefill = flight.decode = kNoInstance;
+  const bool unseen = flight.produced == 0 && flight.served.first_token == Instant::never();
+  if (!unseen || std::exchange(flight.bounced, true)) return leave(tag, Fate::Failed, "the instance died", now);
+  const std::array places{std::exchange(flight.prefill, kNoInstance), std::exchange(flight.decode, kNoInstance)};
+  ++flight.life;  // its KV may be on the way
   flight.displaced = false;
   if (keeps_book()) book_.leave(flight.request.id);
   requests_.bounced(flight.request.id, instance, now);
+  for (const InstanceId left : places) {
+    if (left != instance && index_.find(left)) perhaps_drained(left, now);
+  }
 }
 
 /// One that the run begins with; a pair with its prefill instance.

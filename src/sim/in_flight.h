@@ -16,13 +16,13 @@ struct InFlightRequest {
   InstanceId decode = kNoInstance;  ///< same as prefill when colocated
   carbon::Account account;
   std::int32_t true_output_tokens = 0;
-  std::uint32_t life = 0;  ///< counts reuses of the slab place, so that a late transfer finds its own request or none
+  std::uint32_t life =
+      0;  ///< counts reuses of the slab place and losses, so that a late transfer finds its own request or none
   bool alive = false;
   std::int32_t produced = 0;  ///< tokens before it was last displaced
   Instant last_token;         ///< of those
   bool displaced = false;     ///< its engine is to give it up, and has not
   bool bounced = false;       ///< its instance died before its first token, and it was started again
-  bool handing = false;       ///< the decode engine is to send the first token, and has not
 };
 
 class InFlightRequests {

@@ -55,7 +55,6 @@ void Simulation::submit(Tag tag, InstanceId instance, bool kv_ready, Instant now
   job.kv_ready = kv_ready;
   job.produced = flight.produced;
   job.last_token = flight.last_token;
-  if (!flight.handing) job.first_token = flight.served.first_token;
   replica.submit(job, now);
   kick(index(instance), now);
   if (gauges_alone()) look_again(instance, now);
@@ -137,7 +136,6 @@ void Simulation::transfer_done(const Event& event) {
   engines_[index(prefill)].release(event.tag, event.at);
   const auto to = index_.find(event.instance);  // it may be gone
   if (setup_.link.handoff_steps > 0.0 && to) {
-    flight.handing = true;
     Event then = event;
     then.event_class = EventClass::Handed;
     const Span step = engines_[*to].step_length(event.at);
@@ -153,24 +151,32 @@ void Simulation::transfer_done(const Event& event) {
 
 /// The decode engine takes a request whose KV it has.
 void Simulation::handed(const Event& event) {
-  auto& flight = flights_[event.tag];
+  const auto& flight = flights_[event.tag];
   if (!flight.alive || flight.life != event.life) return;
   const auto there = index_.find(event.instance);
   if (!there || engines_[*there].dead()) {
-    leave(event.tag, Fate::Failed, "the decode instance died", event.at);
+    lose(event.tag, event.instance, event.at);
   } else {
     submit(event.tag, event.instance, true, event.at);
   }
+}
+
+/// The first token of a request whose prompt a prefill instance computed.
+void Simulation::taken_over(const engine::Event& event) {
+  auto& flight = flights_[event.tag];
+  flight.served.first_token = event.at;
+  flight.served.output_tokens = 1;
+  requests_.first_token(flight.request.id, event.at);
 }
 
 control::Served Simulation::refuse(const Request& request, Tag tag, control::Refusal, const char*, Instant now) {
   auto& flight = flights_[tag];
   flight.request.request_class = request.request_class;
   const InstanceId prefill = flight.prefill;
-  const bool held = flight.served.first_token != Instant::never();  // one that was displaced may outlive its instance
-  if (const auto i = index_.find(prefill); held && i) engines_[*i].release(tag, now);
+  const auto at = index_.find(prefill);  // one that was displaced may outlive its instance
+  if (at) engines_[*at].release(tag, now);
   const control::Served served = close(tag, now);
-  if (held) perhaps_drained(prefill, now);
+  if (at) perhaps_drained(prefill, now);
   return served;
 }
 

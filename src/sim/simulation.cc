@@ -186,16 +186,14 @@ void Simulation::handle(const engine::Event& event, std::size_t i, Instant now) 
   auto& flight = flights_[event.tag];
   auto& served = flight.served;
   if (event.kind == engine::EventKind::FirstToken) {
-    served.first_token = event.at;
     served.prefill_start = event.prefill_start;
     served.cached_prompt_tokens = event.cached_tokens;
     if (keeps_book()) book_.prompt_done(flight.request.id, now);
-    requests_.first_token(flight.request.id, now);
     if (setup_.instances[i].spec->role == Role::Prefill && flight.true_output_tokens > 1) {
-      served.output_tokens = 1;
-      requests_.prefill_done(flight.request.id, now);
+      return requests_.prefill_done(flight.request.id, now);
     }
-    return;
+    served.first_token = event.at;
+    return requests_.first_token(flight.request.id, now);
   }
   served.output_tokens = event.output_tokens;
   served.preemptions += event.preemptions;
@@ -208,7 +206,12 @@ void Simulation::handle(const engine::Event& event, std::size_t i, Instant now) 
 
 void Simulation::kick(std::size_t i, Instant now) {
   if (engines_[i].wants_start()) {
+    auto& events = engines_[i].events();
+    const std::size_t before = events.size();
     engines_[i].start_step(now);
+    // Requests that it has taken over from prefill instances; nothing else ends as a step begins.
+    for (std::size_t e = before; e < events.size(); ++e) taken_over(events[e]);
+    events.erase(events.begin() + static_cast<std::ptrdiff_t>(before), events.end());
     if (step_starts_reported() || ended_reports()) watchdog_.run_begins(i, now);
     requests_.changed(setup_.instances[i].id);  // it may be in the midst of releasing held requests
   }

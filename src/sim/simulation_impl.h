@@ -111,11 +111,6 @@ class Simulation final : public control::RequestPort,
   void power_changes(InstanceId instance, Instant at, Milliwatts power, std::int32_t decode_requests,
                      std::int64_t prefill_tokens, MegaHertz clock) override;
   void decode_joined(InstanceId instance, Tag tag, Instant at) override {
-    if (auto& flight = flights_[tag]; flight.handing) {
-      flight.handing = false;
-      flight.served.first_token = at;
-      requests_.decode_answers(flight.request.id, at);
-    }
     ledger_.decode_joined(instance, flights_[tag].account, at);
   }
   void decode_left(InstanceId instance, Tag tag, Instant at) override {
@@ -150,6 +145,7 @@ class Simulation final : public control::RequestPort,
   bool given_up(const engine::Event& event, Instant now);
   void transfer_done(const Event& event);
   void handed(const Event& event);
+  void taken_over(const engine::Event& event);
   void apply_fault(const Event& event);
   void apply_node_fault(const Event& event);
   [[nodiscard]] NodeId node_of(std::size_t i) const;

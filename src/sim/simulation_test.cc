@@ -169,6 +169,28 @@ TEST(Simulation, WhatHasHadNoTokenWhenItsInstanceDiesIsComputedElsewhereOnce) {
   EXPECT_EQ(r.result.summary.requests.failed + r.result.summary.requests.in_flight, 3);
 }
 
+TEST(Simulation, APromptWhoseDecodeOrPrefillInstanceDiesOnTheWayIsComputedAgain) {
+  Case c;
+  c.memory_bytes = 80e9;
+  c.colocated = 0;
+  c.prefill = c.decode = 2;
+  c.link.bandwidth_bytes_per_s = 1e9;
+  c.link.latency = Span::s(2);
+  c.rows = {{Instant(), 100, 20}};
+  const auto whole = play(c, true);
+  const auto& o = whole.outcomes.at(0);
+  EXPECT_GT(o.first_token, Instant() + Span::s(2)) << "the decode instance sends it";
+  for (const InstanceId dies : {o.prefill_instance, o.decode_instance}) {
+    c.faults = {{Instant() + Span::s(1), dies, Span::max()}};
+    const auto r = play(c, true);
+    expect_equal(r, play(c, false));
+    const auto& again = r.outcomes.at(0);
+    EXPECT_EQ(again.fate, Fate::Finished);
+    EXPECT_NE(dies, dies == o.prefill_instance ? again.prefill_instance : again.decode_instance);
+    EXPECT_GT(again.first_token, o.first_token);
+  }
+}
+
 TEST(Simulation, AnEngineThatDiesWhileStartingIsStartedAgain) {
   Case c = growing();
   c.faults = {{Instant() + Span::s(20), InstanceId(1), Span::max()}};

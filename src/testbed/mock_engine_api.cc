@@ -329,10 +329,9 @@ void MockApi::start(std::unique_ptr<Completion> completion) {
   Completion& at = *completion;
   completions_[job.tag] = std::move(completion);
   metrics_.prompt_tokens += at.prompt;
-  if (at.kv_ready) {
-    job.first_token = net::steady_now();
+  if (at.kv_ready && at.output == 1) {
     send_token(at);
-    if (at.output == 1) return finish(job.tag);
+    return finish(job.tag);
   }
   engine_->submit(job);
 }
@@ -364,9 +363,12 @@ void MockApi::on_event(const engine::Event& event) {
   completion.cached = event.cached_tokens;
   switch (event.kind) {
     case engine::EventKind::FirstToken:
-      if (!completion.kv_ready) send_token(completion);
+      send_token(completion);
       if (completion.to_be_pulled && completion.room.empty()) answer_prefill(event.tag);
       if (completion.to_be_pulled && !completion.room.empty()) open_room(event.tag);
+      break;
+    case engine::EventKind::TakenOver:
+      send_token(completion);
       break;
     case engine::EventKind::Finished:
       finish(event.tag);

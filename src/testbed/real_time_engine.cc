@@ -78,13 +78,19 @@ void RealTimeEngine::follow_clock() {
 
 void RealTimeEngine::settle(Instant at) {
   replica_.advance(at);
+  pass_on_events();
+  if (!replica_.wants_start()) return;
+  replica_.start_step(at);
+  pass_on_events();
+}
+
+void RealTimeEngine::pass_on_events() {
   // A listener may submit, cancel or release, which adds events: take them out before looking at them.
   while (!replica_.events().empty()) {
     std::vector<engine::Event> events;
     events.swap(replica_.events());
     for (const auto& event : events) listener_.on_event(event);
   }
-  if (replica_.wants_start()) replica_.start_step(at);
 }
 
 void RealTimeEngine::run() {

@@ -77,6 +77,7 @@ class RealTimeEngine final : public engine::ReplicaObserver {
 
   void run();
   void settle(Instant at);
+  void pass_on_events();
   void arm();
   void follow_clock();
   void write_activity();

@@ -4,7 +4,6 @@
 #include <deque>
 #include <map>
 #include <queue>
-#include <set>
 #include <tuple>
 
 #include "control/fleet_loop.h"
@@ -139,7 +138,6 @@ class SteppedLive final : public control::RequestPort,
     const auto tag = static_cast<engine::Tag>(done.request);
     if (!done.arrived) at(done.prefill).release(tag, now);
     if (!done.arrived && setup_.link.handoff_steps > 0.0) {
-      handing_.insert(tag);
       const double steps = setup_.link.handoff_steps * engine::handoff_wait(handed_over_++);
       const Span step = at(done.decode).step_length(now);
       transfers_.push({now + Span::from_seconds(step.seconds() * steps), sequence_++, done.request, done.prefill,
@@ -261,13 +259,20 @@ class SteppedLive final : public control::RequestPort,
   [[nodiscard]] StepMoment moment() const { return ended() ? StepMoment::Ended : StepMoment::Starts; }
   void kick(std::size_t i, Instant now) {
     if (!replicas_[i].wants_start()) return;
+    auto& events = replicas_[i].events();
+    const std::size_t before = events.size();
     replicas_[i].start_step(now);
+    for (std::size_t e = before; e < events.size(); ++e) {  // taken over from prefill instances
+      auto& job = jobs_[events[e].tag];
+      first_tokens_[job.tag] = events[e].at;
+      core_.first_token(job.id, events[e].at);
+    }
+    events.erase(events.begin() + static_cast<std::ptrdiff_t>(before), events.end());
     core_.changed(setup_.instances[i].id);  // it may be in the midst of releasing held requests
   }
   void submit(std::int64_t request, InstanceId instance, bool kv_ready, Instant now) {
     auto job = jobs_[static_cast<std::size_t>(request)];
     job.kv_ready = kv_ready;
-    if (handing_.contains(job.tag)) job.first_token = Instant::never();
     at(instance).submit(job, now);
     kick(index(instance), now);
   }
@@ -278,14 +283,17 @@ class SteppedLive final : public control::RequestPort,
     for (const auto& event : events) {
       auto& job = jobs_[event.tag];
       if (event.kind == engine::EventKind::FirstToken) {
-        job.first_token = event.at;
         if (ended()) book_.prompt_done(job.id, now);
-        core_.first_token(job.id, now);
-        if (setup_.instances[i].spec->role == Role::Prefill && job.output_tokens > 1) core_.prefill_done(job.id, now);
+        if (setup_.instances[i].spec->role == Role::Prefill && job.output_tokens > 1) {
+          core_.prefill_done(job.id, now);
+        } else {
+          first_tokens_[job.tag] = event.at;
+          core_.first_token(job.id, now);
+        }
       } else {
         book_.leave(job.id);
         gateway::TokenTally tally;
-        tally.whole(event.output_tokens, job.first_token, now);
+        tally.whole(event.output_tokens, first_tokens_[job.tag], now);
         core_.leave(job.id, Fate::Finished, "", tally.served(), now);
         perhaps_drained(setup_.instances[i].id, now);
       }
@@ -342,11 +350,7 @@ class SteppedLive final : public control::RequestPort,
     heartbeats_.push_back(report);
   }
   void power_changes(InstanceId, Instant, Milliwatts, std::int32_t, std::int64_t, MegaHertz) override {}
-  void decode_joined(InstanceId, engine::Tag tag, Instant when) override {
-    if (handing_.erase(tag) == 0) return;
-    jobs_[tag].first_token = when;
-    core_.decode_answers(jobs_[tag].id, when);
-  }
+  void decode_joined(InstanceId, engine::Tag, Instant) override {}
   void decode_left(InstanceId, engine::Tag, Instant) override {}
   void prefill_settled(InstanceId, Instant, std::span<const engine::PrefillShare>) override {}
   void gaps(const engine::TokenGaps&) override {}
@@ -355,10 +359,10 @@ class SteppedLive final : public control::RequestPort,
   sim::SimulationSetup& setup_;
   Decisions decisions_;
   std::vector<engine::Job> jobs_;
+  std::map<engine::Tag, Instant> first_tokens_;
   std::vector<Instant> link_free_;
   std::priority_queue<Transfer, std::vector<Transfer>, std::greater<>> transfers_;
   std::int64_t sequence_ = 0;
-  std::set<engine::Tag> handing_;  ///< whose first token the decode engine is to send
   std::uint64_t handed_over_ = 0;
   std::vector<std::uint8_t> bytes_;
   control::FleetLoop core_;

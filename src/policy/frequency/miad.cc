@@ -71,6 +71,17 @@ void Miad::hear(const StepReport& step) {
   heard_ = true;
 }
 
+std::int64_t Miad::own_latencies() const {
+  switch (limited_->role) {
+    case Role::Prefill:
+      return prompt_steps_.all;
+    case Role::Decode:
+      return gaps_.all;
+    default:
+      return gaps_.all + first_tokens_.all;
+  }
+}
+
 bool Miad::congested() const {
   const auto beyond = [this](const Seen& seen) { return seen.congested(options_.quantile); };
   return gaps_.mean_above(limits_.mean_gap) || beyond(gaps_) || beyond(first_tokens_) || beyond(prompt_steps_);
@@ -113,7 +124,7 @@ ClockDecision Miad::choose(const InstanceView& view, Instant now) {
     next_ = now + options_.period;
     return {clock_, reason_, until_next()};
   }
-  const bool none = gaps_.all + first_tokens_.all == 0;
+  const bool none = own_latencies() == 0;
   if (idle || !none) seen_ = now;
   const bool silent = now - seen_ > std::max({limits_.gap, limits_.ttft_short, limits_.ttft_long});
   if (!lost && (now < next_ || (none && !idle && !silent))) return {clock_, reason_, until_next()};

@@ -87,6 +87,8 @@ class Miad final : public FrequencyPolicy {
 
   void keep(const InstanceSpec& spec, const Slo& slo);
   void hear(const StepReport& step);
+  /// How many have been seen of its own work: hand-overs say nothing of a half whose steps nobody reports.
+  [[nodiscard]] std::int64_t own_latencies() const;
   [[nodiscard]] bool congested() const;
   [[nodiscard]] MegaHertz raised(const InstanceView& view) const;
   [[nodiscard]] MegaHertz lowered(const InstanceView& view) const;
