@@ -194,11 +194,9 @@ std::vector<Option<engine::LinkOptions>> link_options() {
       option("bandwidth_gb_per_s", &L::bandwidth_bytes_per_s, "GB/s", {0, 1e6},
              "KV hand-over per prefill instance, shared by its transfers in FIFO order; 0: no transfer time"),
       option("latency_ms", &L::latency, "ms", {0, 60'000}, "Delay before a transfer's first byte"),
-      option(
-          "handoff_steps", &L::handoff_steps, "", {0, 100},
-          "Mean of the passes of the decode engine's loop from the KV's arrival to the client's first token and the "
-          "first decode step (exponential), each as long as the step then in progress (SGLang). 0: the prefill engine "
-          "sends the first token"),
+      option("handoff_steps", &L::handoff_steps, "", {0, 100},
+             "Mean of the passes of the decode engine's loop from the KV's arrival until it takes the request into its "
+             "batch and sends the first token (exponential), each as long as the step then in progress (SGLang)"),
   };
 }
 

@@ -7,6 +7,7 @@
 #include <functional>
 #include <initializer_list>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -37,7 +38,7 @@ class Driver final : public RequestPort {
   void start(const Request& request, Tag, const RouteDecision& at, Instant) override {
     ASSERT_TRUE(where.emplace(request.id, At{Place::Prefill, at.instance}).second) << "started twice";
     why = at.reason;
-    started.push_back(request.id.value());
+    if (!begun_in_vain.contains(request.id)) started.push_back(request.id.value());
     if (on_start) on_start(request);
   }
   void hand_over(const Request& request, Tag, InstanceId prefill, const RouteDecision& decode, Instant) override {
@@ -47,6 +48,10 @@ class Driver final : public RequestPort {
     where[request.id] = {Place::Decode, decode.instance};
     why = decode.reason;
     if (on_hand_over) on_hand_over(request);
+  }
+  void in_vain(const Request& request, Tag, InstanceId, Instant) override {
+    where.erase(request.id);
+    begun_in_vain.insert(request.id);
   }
   void handed_over(const HandOver& what, Instant) override { handed.push_back(what); }
   Served refuse(const Request& request, Tag, Refusal, const char* reason, Instant) override {
@@ -58,6 +63,7 @@ class Driver final : public RequestPort {
   }
 
   std::map<RequestId, At> where;
+  std::set<RequestId> begun_in_vain;
   std::vector<std::int64_t> started;
   std::vector<HandOver> handed;
   std::vector<std::string> reasons;

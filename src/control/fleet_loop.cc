@@ -291,10 +291,12 @@ void FleetLoop::bind(RequestId id, bool prefilling, Instant now) {
   Entry& entry = found->second;
   if (entry.decode != kNoInstance) return;          // said twice
   if (entry.prefill_role != Role::Prefill) return;  // colocated: there is no second leg
-  if (const Span wait = options_.unready_wait; wait > Span() && wait < Span::max() && !ready(entry.model)) {
+  if (options_.unready_wait > Span() && !ready(entry.model)) {
     // Nobody to go on where prefill ended: it begins again when somebody is there.
     runs_no_more(entry);
+    const InstanceId prefill = entry.prefill;
     taken_back(entry, "no decode instance accepts requests", now);
+    port_.in_vain(entry.request, entry.tag, prefill, now);
     hold(entry, now);
     return retry_held(now);
   }

@@ -34,12 +34,14 @@ TEST_F(FleetLoopHandOver, BothLegsAtOnceAreCountedAtBothUntilPrefillEnds) {
   loop.leave(RequestId{1}, Fate::Finished, "", {}, Instant{});
   EXPECT_EQ(assigned(0), 0);
   EXPECT_EQ(assigned(1), 0);
-  // Nobody to decode: refused, and the prefill instance no longer counts it.
+  // Nobody to decode: no prompt is computed in vain.
   loop.set_accepting(InstanceId{1}, false, Instant{});
   loop.arrive(request(2), 0, Instant{});
-  EXPECT_EQ(driver.where.at(RequestId{2}).place, Driver::Place::Refused);
+  EXPECT_FALSE(driver.where.contains(RequestId{2}));
   EXPECT_EQ(assigned(0), 0);
-  EXPECT_EQ(loop.counts().dispatched(), 0);
+  EXPECT_EQ(loop.counts().held, 1);
+  loop.set_accepting(InstanceId{1}, true, Instant{});
+  EXPECT_EQ(driver.where.at(RequestId{2}).instance, InstanceId{1});
 }
 
 TEST_F(FleetLoopHandOver, DecodeIsBoundWhenPrefillEndsAndReportedTwiceOnlyOnce) {

@@ -77,7 +77,7 @@ bool FleetLoop::has_place(const Request& request) const {
 }
 
 bool FleetLoop::unready(const Entry& entry) {
-  return options_.unready_wait != Span::max() && (!ready(entry.model) || fit_for(entry, candidates_.prefill).empty());
+  return !ready(entry.model) || fit_for(entry, candidates_.prefill).empty();
 }
 
 void FleetLoop::refuse_unready(Instant now) {
@@ -164,7 +164,7 @@ bool FleetLoop::release_first(Line& line, Instant now) {
   }
   const auto decision = ask_admission(entry.request, counts_.held - 1, now);
   if (decision.verdict == Admission::Hold) return false;
-  if (decision.verdict == Admission::Admit && (unready(entry) || fit_for(entry, candidates_.prefill).empty())) {
+  if (decision.verdict == Admission::Admit && unready(entry)) {
     return false;
   }
   std::ranges::pop_heap(line, LeavesLater{});

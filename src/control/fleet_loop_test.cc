@@ -151,13 +151,29 @@ TEST(FleetLoopStreams, ShadowingOneRoutingDoesNotShiftTheOthersDraws) {
 }
 
 TEST_F(FleetLoopTest, ARefusalAtHandOverFreesItsPlace) {
-  auto loop = make(fleet({Role::Prefill, Role::Decode}), bounded(1, 10));
+  FleetLoopOptions options;
+  options.unready_wait = Span();
+  FleetLoop loop(fleet({Role::Prefill, Role::Decode}), bounded(1, 10), 1, options, driver, journal);
   loop.arrive(request(0), 0, Instant{});
   loop.arrive(request(1), 0, Instant{});
   loop.set_accepting(InstanceId{1}, false, Instant{});
   loop.prefill_done(RequestId{0}, Instant{});
   EXPECT_EQ(driver.reasons, (std::vector<std::string>{"no decode instance accepts requests"}));
-  EXPECT_EQ(driver.started, (std::vector<std::int64_t>{0, 1})) << "the held one takes the place";
+  EXPECT_EQ(driver.started, (std::vector<std::int64_t>{0})) << "nobody is to wait, and nobody decodes";
+}
+
+TEST_F(FleetLoopTest, WhatNobodyCouldDecodeIsHeldAndBeginsAgain) {
+  auto loop = make(fleet({Role::Prefill, Role::Decode}), bounded(1, 10));
+  loop.arrive(request(0), 0, Instant{});
+  loop.arrive(request(1), 0, Instant{});
+  loop.set_accepting(InstanceId{1}, false, Instant{});
+  loop.prefill_done(RequestId{0}, Instant{});
+  EXPECT_TRUE(driver.reasons.empty());
+  EXPECT_EQ(loop.counts().held, 2);
+  loop.set_accepting(InstanceId{1}, true, Instant{});
+  EXPECT_EQ(driver.started.size(), 2U) << "one at a time";
+  loop.prefill_done(RequestId{driver.started.back()}, Instant{});
+  EXPECT_EQ(loop.counts().dispatched(), 1);
 }
 
 TEST_F(FleetLoopTest, TheRequestAskedAboutDoesNotCountAmongTheHeld) {

@@ -101,7 +101,12 @@ void PlanExecutor::serving(InstanceId instance, Instant now) {
   enter(*member, Phase::Serving, "it takes requests", now);
   carry_out(now);
   // Less may have to be shed from now on.
-  if (sheds_any(weights_)) next_tick_ = std::min(next_tick_, std::max(now, last_tick_));
+  if (sheds_any(weights_)) ask_soon(now);
+}
+
+/// From then on the fleet is not, or need not be, what the last plan left.
+void PlanExecutor::ask_soon(Instant at) {
+  if (next_tick_ != Instant::never()) next_tick_ = std::min(next_tick_, std::max(at, last_tick_));
 }
 
 void PlanExecutor::drained(InstanceId instance, Instant now) {
@@ -125,11 +130,13 @@ void PlanExecutor::failed(std::size_t shape, Instant now) {
   for (std::int32_t i = 0; i < attempts.failed && pause < options_.retry_max; ++i) pause += pause;
   ++attempts.failed;
   attempts.not_before = now + std::min(pause, options_.retry_max);
+  ask_soon(attempts.not_before);
 }
 
 void PlanExecutor::died(InstanceId instance, Instant now) {
   Member* member = find(instance);
   if (member == nullptr) return;
+  const bool served = member->phase == Phase::Serving;
   if (is_coming(*member)) failed(member->shape, now);
   if (member->decode) {
     half_died(*member, instance, now);
@@ -137,13 +144,14 @@ void PlanExecutor::died(InstanceId instance, Instant now) {
     leave(instance, "it died", now);
   }
   carry_out(now);
+  if (served) ask_soon(now);
 }
 
 void PlanExecutor::node_is(NodeId node, bool up, Instant now) {
   const bool changed = slots_.is_up(node) != up;
   slots_.set_up(node, up);
   carry_out(now);
-  if (changed && next_tick_ != Instant::never()) next_tick_ = std::min(next_tick_, std::max(now, last_tick_));
+  if (changed) ask_soon(now);
 }
 
 // --- the plan ---
@@ -179,6 +187,9 @@ void PlanExecutor::tick(Instant now) {
   }
   if (over) period_ends_ = now + options_.period;
   next_tick_ = period_ends_;
+  for (const auto& one : attempts_) {
+    if (one.not_before > now) ask_soon(one.not_before);
+  }
   if (over && !enough && rates_.empty()) return;  // nobody has ever said what comes
   if (!planned_) resume_reshards();
   set_changing();

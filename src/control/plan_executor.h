@@ -83,6 +83,7 @@ class PlanExecutor {
   void up(InstanceId instance, Instant now);       ///< it answers; open() follows
   void serving(InstanceId instance, Instant now);  ///< it is offered to the dispatcher
   void drained(InstanceId instance, Instant now);  ///< it holds no request any more; ignored unless it drains
+  /// One that served: the policy is to be asked at once: next_tick() is now.
   void died(InstanceId instance, Instant now);
   /// Nothing is started there until it is up again. The driver says of each of its instances that it died. The policy
   /// is to be asked at once: next_tick() is now.
@@ -149,6 +150,7 @@ class PlanExecutor {
   void enter(Member& member, journal::Phase phase, const char* reason, Instant now);
   void leave(InstanceId instance, const char* reason, Instant now);
   void failed(std::size_t shape, Instant now);
+  void ask_soon(Instant at);
   [[nodiscard]] bool counted_enough(Instant now) const;
   void accept(const Plan& plan, Instant now);
   void journal(const Plan& plan, std::int64_t gpus, const char* flaw, Instant now);

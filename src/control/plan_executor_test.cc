@@ -382,6 +382,24 @@ TEST(PlanExecutor, AStartThatFailsIsRetriedWithGrowingPauses) {
   EXPECT_EQ(house.state(0), Driver::State::Open) << "the old one serves on";
 }
 
+TEST(PlanExecutor, AsksAtOnceWhenWhatServedHasDiedAndWhenAFailedStartMayBeTriedAgain) {
+  House house;
+  house.want({1, 0, 0}, 10);
+  house.scaler->up(InstanceId(1), at(30));
+  house.scaler->tick(at(31));
+  EXPECT_EQ(house.scaler->next_tick(), at(41)) << "when the period ends";
+  house.driver.states[1] = Driver::State::Dead;
+  house.scaler->died(InstanceId(1), at(35));
+  EXPECT_EQ(house.scaler->next_tick(), at(35));
+  house.scaler->tick(at(35));
+  ASSERT_EQ(house.driver.states.size(), 3U);
+  house.driver.states[2] = Driver::State::Dead;
+  house.scaler->died(InstanceId(2), at(36));
+  EXPECT_EQ(house.scaler->next_tick(), at(41)) << "the pause is longer";
+  house.scaler->tick(at(41));
+  EXPECT_EQ(house.scaler->next_tick(), at(46));
+}
+
 TEST(PlanExecutor, StopsWhatIsNotUpInTime) {
   House house(Mode::Enforce, Span::s(60));
   house.want({1, 0, 0}, 10);

@@ -55,6 +55,10 @@ class RequestPort {
   /// Prefill has ended; move the KV cache and go on at `decode`.
   virtual void hand_over(const Request& request, Tag tag, InstanceId prefill, const RouteDecision& decode,
                          Instant now) = 0;
+  /// Its prompt is computed at `prefill`, and nobody is there who could go on: it is held, and begins again.
+  virtual void in_vain(const Request& request, Tag tag, InstanceId prefill, Instant now) {
+    (void)request, (void)tag, (void)prefill, (void)now;
+  }
   /// Take it back from the instance it runs at, for one more urgent; FleetLoop::displaced() or withdrawn() follows,
   /// later, unless it is over before. False: it cannot be taken back. `answered`: its first token has come out.
   virtual bool preempt(const Request& request, Tag tag, InstanceId instance, bool answered, Instant now) {

@@ -82,8 +82,8 @@ struct LinkOptions {
   double bandwidth_bytes_per_s =
       25e9;  ///< per prefill instance, shared by its transfers in FIFO order; 0 = no transfer time
   Span latency = Span::us(500);
-  /// Mean passes of the decode engine's loop (exponential: a wait for its front end) from the KV's arrival to the
-  /// first token and the first step, each as long as the step then in progress; 0: the prefill engine sends the token.
+  /// Mean passes of the decode engine's loop (exponential: a wait for its front end) from the KV's arrival until it
+  /// takes the request into its batch and sends the first token, each as long as the step then in progress.
   double handoff_steps = 0.0;
 };
 

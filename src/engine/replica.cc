@@ -389,7 +389,11 @@ void Replica::command_clock(MegaHertz clock, Instant now) {
 }
 
 void Replica::change_clock(MegaHertz clock, Instant at) {
-  if (clock == clock_ || dead_) return;
+  if (clock == clock_) return;
+  if (dead_) {  // locks are the GPU's, and outlast the engine
+    clock_ = clock;
+    return;
+  }
   if (!busy_) {
     clock_ = clock;
     set_power(model_.idle_power(clock_), clock_, at);

@@ -82,7 +82,6 @@ std::vector<Tag> Replica::kill(Instant now) {
   ended_unsaid_ = Instant::never();
   dead_ = true;
   can_admit_ = false;
-  pending_.clear();
   cancelled_.clear();
   report_.shape = StepShape{};
   set_power(Milliwatts(0), clock_, now);

@@ -129,6 +129,14 @@ void Simulation::hand_over(const Request& request, Tag tag, InstanceId prefill, 
   agenda_.push({arrived, EventClass::Transfer, 0, tag, flights_[tag].life, decode, Span()});
 }
 
+void Simulation::in_vain(const Request&, Tag tag, InstanceId prefill, Instant now) {
+  auto& flight = flights_[tag];
+  flight.prefill = kNoInstance;
+  if (keeps_book()) book_.leave(flight.request.id);
+  engines_[index(prefill)].release(tag, now);
+  perhaps_drained(prefill, now);
+}
+
 void Simulation::transfer_done(const Event& event) {
   auto& flight = flights_[event.tag];
   if (!flight.alive || flight.life != event.life) return;  // its prefill instance died on the way

@@ -75,6 +75,7 @@ class Simulation final : public control::RequestPort,
   // control::RequestPort
   void start(const Request& request, Tag tag, const RouteDecision& at, Instant now) override;
   bool preempt(const Request& request, Tag tag, InstanceId instance, bool answered, Instant now) override;
+  void in_vain(const Request& request, Tag tag, InstanceId prefill, Instant now) override;
   void hand_over(const Request& request, Tag tag, InstanceId prefill, const RouteDecision& to, Instant now) override;
   control::Served refuse(const Request& request, Tag tag, control::Refusal refusal, const char* reason,
                          Instant now) override;

@@ -72,14 +72,7 @@ void Miad::hear(const StepReport& step) {
 }
 
 std::int64_t Miad::own_latencies() const {
-  switch (limited_->role) {
-    case Role::Prefill:
-      return prompt_steps_.all;
-    case Role::Decode:
-      return gaps_.all;
-    default:
-      return gaps_.all + first_tokens_.all;
-  }
+  return gaps_.all + (limited_->role == Role::Colocated ? first_tokens_.all : prompt_steps_.all);
 }
 
 bool Miad::congested() const {
@@ -124,7 +117,7 @@ ClockDecision Miad::choose(const InstanceView& view, Instant now) {
     next_ = now + options_.period;
     return {clock_, reason_, until_next()};
   }
-  const bool none = own_latencies() == 0;
+  const bool none = own_latencies() == 0 && !congested();
   if (idle || !none) seen_ = now;
   const bool silent = now - seen_ > std::max({limits_.gap, limits_.ttft_short, limits_.ttft_long});
   if (!lost && (now < next_ || (none && !idle && !silent))) return {clock_, reason_, until_next()};

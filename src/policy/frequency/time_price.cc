@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "base/check.h"
 #include "policy/frequency/clock_choice.h"
@@ -23,6 +24,9 @@ constexpr double kShort = 0.5;
 /// Mean gaps of fewer tokens are single gaps, of more they differ little.
 constexpr double kFewestTokens = 8.0;
 constexpr double kMostTokens = 256.0;
+/// Of what answers' mean gaps may be. Between 0.5 and 1 a crowd ten times the load loses 1 to 7 points fewer of its
+/// objectives the lower it is, and fleets over sites take up to a quarter more energy (docs/decisions/0029).
+constexpr double kBehind = 0.75;
 /// An instance with more load than this at its highest clock is full.
 constexpr double kFull = 0.95;
 
@@ -69,8 +73,10 @@ TimePrice::Choice TimePrice::choose(const StepShape& shape, std::int32_t waiting
   if (seconds_.back() > prompts.seconds()) recent_.late_prompts += 1.0;
   choose_by_price();
   clock_ = choices_[price_];
-  return {clocks_[clock_], late_ || (itl_ == Span::max() && shape.prefill_tokens > 0)};
+  return {clocks_[clock_], late_ || (itl_ == Span::max() && shape.prefill_tokens > 0 && !behind())};
 }
+
+bool TimePrice::behind() const { return gap_s_ > kBehind * mean_gap_.seconds(); }
 
 // Cost is linear in the price, so that the clocks of least cost are the corners of a lower envelope: from each the next
 // is the one that costs as little at the lowest price, and a higher price never asks for a lower clock.
@@ -101,7 +107,7 @@ void TimePrice::runs_at(MegaHertz clock, Instant now) {
 
 void TimePrice::pause(Instant now) {
   note(now);
-  answer_steps_ = answer_s_ = 0.0;
+  answer_steps_ = answer_s_ = since_token_s_ = gap_s_ = 0.0;
   beside_ = 0;
   running_ = false;
 }
@@ -129,6 +135,11 @@ void TimePrice::note(Instant now) {
 }
 
 void TimePrice::note_answer(double steps, double seconds) {
+  since_token_s_ += seconds;
+  if (steps > 0.0) {
+    const double gap_s = std::exchange(since_token_s_, 0.0) / steps;
+    gap_s_ = gap_s + (gap_s_ - gap_s) * std::exp(-steps / answer_tokens_);
+  }
   answer_steps_ += steps;
   answer_s_ += seconds;
   if (answer_steps_ < answer_tokens_) return;

@@ -65,6 +65,8 @@ class TimePrice {
     double load_at_max = 0.0;          ///< of it what grows with the load, in seconds of steps
     std::array<double, kPrices> at{};  ///< had all run at the clocks of a price
   };
+  /// Gaps of late have been about as long as answers' mean may be.
+  [[nodiscard]] bool behind() const;
   void choose_by_price();
   void note(Instant now);
   void note_answer(double steps, double seconds);
@@ -92,7 +94,9 @@ class TimePrice {
   double answer_tokens_ = 32.0;
   double answer_steps_ = 0.0;
   double answer_s_ = 0.0;
-  double more_ = 1.0;  ///< gaps are so much longer than at the highest clock
+  double since_token_s_ = 0.0;
+  double gap_s_ = 0.0;  ///< mean of gaps, over about as many steps as an answer has tokens
+  double more_ = 1.0;   ///< gaps are so much longer than at the highest clock
   RecentSpans borne_;
 
   // The steps that run now.

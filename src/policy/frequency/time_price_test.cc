@@ -157,6 +157,19 @@ TEST(TimePrice, WhereStepsGatherRequestsTheLeastPowerIsLeastEnergy) {
   EXPECT_EQ(light.run(2'000, 10, 0), kLow);
 }
 
+TEST(TimePrice, StepsWithPromptsAreHeldToTheMeanGapAsSoonAsGapsAreAsLong) {
+  Running running(gaps({}, Span::ms(30)), 0.01, 0.1);
+  running.run(2'000, 4, 0);
+  running.step(4, 100);
+  EXPECT_TRUE(running.late) << "the mean is far below: such a step may take its time";
+  int steps = 0;
+  for (running.late = true; running.late && steps < 1'000; ++steps) running.step(60, 100);  // 26 ms at the high clock
+  EXPECT_LT(steps, 300);
+  running.run(2'000, 4, 0);
+  running.step(4, 100);
+  EXPECT_TRUE(running.late);
+}
+
 TEST(TimePrice, WhatIsLateIsSaid) {
   Running instance(0.01);
   (void)instance.step(10, 400);

@@ -72,7 +72,7 @@ void Throttllem::observe(const Event& event, Instant now) {
 void Throttllem::joined(const InstanceView& view) {
   const InstanceSpec& spec = *view.spec;
   if (spec.role != Role::Colocated) return;
-  Instance made{&spec, Scoreboard(spec.kv_block_tokens, options_.grace), {}, {}, {}, {}, {}, {}, false, 0, 0, -1, {}};
+  Instance made{.spec = &spec, .board = Scoreboard(spec.kv_block_tokens, options_.grace)};
   made.board.reserve(kReservedRequests);
   made.forecaster.reserve(kReservedRequests);
   made.clocks = clocks_to_choose(clock_.clocks, clock_.lowest_clock, spec);

@@ -88,17 +88,17 @@ class Throttllem final : public AdmissionPolicy, public FrequencyPolicy {
   struct Instance {
     const InstanceSpec* spec;
     Scoreboard board;
-    Forecaster forecaster;
-    std::vector<MegaHertz> clocks;  ///< ascending, not empty
-    Span tbt = Span::max();         ///< objectives after admission's margin
+    Forecaster forecaster = {};
+    std::vector<MegaHertz> clocks = {};  ///< ascending, not empty
+    Span tbt = Span::max();              ///< objectives after admission's margin
     Span e2e = Span::max();
     Span clock_tbt = Span::max();   ///< after the clock's, too
-    Span reserve;                   ///< of each deadline, for the clock
+    Span reserve = {};              ///< of each deadline, for the clock
     bool holding = false;           ///< the newest request asked about has to wait
     std::int64_t admissions = 0;    ///< counts what calls for another clock: admissions, no lost one left
     std::int64_t turns = 0;         ///< how often holding began or ended
     std::int64_t decided_for = -1;  ///< calls for another clock until then
-    ClockDecision current;
+    ClockDecision current = {};
 
     [[nodiscard]] const LatencyModel* latency() const { return spec->beliefs.latency; }
     [[nodiscard]] Instant deadline(const Request& request) const {

@@ -244,6 +244,14 @@ TEST(ThrottllemClock, TheLowestThatMeetsTheDeadline) {
   EXPECT_EQ(clock.choose().clock, MegaHertz{750});
 }
 
+TEST(ThrottllemClock, AnObjectiveThatIsNotStatedBindsNoClock) {
+  Case setup;
+  setup.slo.e2e = Span::ms(1400);
+  Clock clock(setup);
+  clock.enter(request(1, 10, 100));
+  EXPECT_EQ(clock.choose().clock, MegaHertz{750}) << "no tbt";
+}
+
 TEST(ThrottllemClock, AMarginOfTheClockLeavesAdmissionRoom) {
   for (const double margin : {0.0, 0.1}) {
     Clock clock(within(Span::ms(1400)), {.margin = margin});
