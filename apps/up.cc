@@ -1,7 +1,6 @@
 // `wattle up`: the whole system on one machine. Real processes (mock engines, agent, gateway) speak their real
 // protocols over loopback; only the GPUs are virtual. A trace is replayed against the gateway in real time.
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <cstdlib>
@@ -26,6 +25,7 @@
 #include "systems/recipe.h"
 #include "testbed/emulated_fleet.h"
 #include "testbed/tally.h"
+#include "testbed/working_folder.h"
 #include "workload/first_part.h"
 
 namespace wattle::apps {
@@ -142,6 +142,14 @@ Result<Plan> make_plan(const UpFlags& flags) {
   }
   auto recipe = systems::load_recipe(flags.recipe, overrides->recipe, config::project());
   if (!recipe) return std::unexpected(recipe.error());
+  // What cannot start is refused before loads are measured and runs simulated.
+  if (auto can = testbed::EmulatedFleet::check(*loaded, recipe->recipe.scales(), {flags.port, flags.admin_port});
+      !can) {
+    return std::unexpected(can.error());
+  }
+  if (const auto there = config::locate_workload(loaded->scenario, config::data_dir()); !there) {
+    return std::unexpected(there.error());
+  }
   config::LoadedScenario alike = *loaded;
   leave_out_simulated(alike);
   auto scenario = experiment::with_loads(alike, systems::needs_max_loads(recipe->recipe), config::data_dir());
@@ -364,7 +372,9 @@ Result<int> up(const UpFlags& flags) {
   if (!plan) return std::unexpected(plan.error());
   const auto& scenario = plan->scenario.scenario;
   hear_end_signals(SecondSignal::IsHeard);
-  testbed::EmulatedFleet fleet(std::filesystem::temp_directory_path() / fmt::format("wattle-up-{}", getpid()));
+  auto folder = testbed::WorkingFolder::make(std::filesystem::temp_directory_path(), "wattle-up");
+  if (!folder) return std::unexpected(folder.error());
+  testbed::EmulatedFleet fleet(std::move(*folder));
   const testbed::FleetPlan processes{.scenario = plan->scenario,
                                      .config = flags.config,
                                      .recipe = flags.recipe,
