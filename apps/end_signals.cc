@@ -7,6 +7,7 @@ namespace wattle::apps {
 namespace {
 
 std::atomic<bool> wanted{false};
+std::atomic<bool> wanted_at_once{false};
 static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler may touch it");
 
 void outlive_failed_writes() {
@@ -26,12 +27,21 @@ std::vector<int> end_signals() {
 
 const std::atomic<bool>& end_wanted() { return wanted; }
 
+bool end_wanted_at_once() { return wanted_at_once; }
+
 void want_end() { wanted = true; }
 
 void hear_end_signals(SecondSignal second) {
   outlive_failed_writes();
   struct sigaction action {};
   action.sa_handler = [](int) { wanted = true; };
+  if (second == SecondSignal::IsHeard) {
+    action.sa_handler = [](int) {
+      if (!wanted.exchange(true)) return;
+      wanted_at_once = true;
+      for (const int one : {SIGINT, SIGTERM}) signal(one, SIG_DFL);
+    };
+  }
   action.sa_flags = second == SecondSignal::EndsAtOnce ? static_cast<int>(SA_RESETHAND) : 0;
   for (const int one : end_signals()) sigaction(one, &action, nullptr);
 }
@@ -43,6 +53,19 @@ sigset_t block_end_signals() {
   for (const int one : end_signals()) sigaddset(&signals, one);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   return signals;
+}
+
+bool has_come(const sigset_t& signals) {
+  const timespec no_time{};
+  return sigtimedwait(&signals, nullptr, &no_time) > 0;
+}
+
+Flag add_drain_flag(Command& command, double& seconds) {
+  return command
+      .add_option("--drain-s", seconds,
+                  "on SIGINT/SIGTERM, how long running streams may go on; a second signal ends them at once")
+      .check(non_negative_time())
+      .capture_default_str();
 }
 
 }  // namespace wattle::apps

@@ -310,7 +310,7 @@ Result<void> run_gateway(const GatewayFlags& flags) {
   int signal = 0;
   sigwait(&signals, &signal);
   watch.reset();
-  (*gateway)->stop(Span::from_seconds(flags.drain_s));
+  (*gateway)->stop(Span::from_seconds(flags.drain_s), [&signals] { return has_come(signals); });
   if (recorder) {
     if (auto closed = recorder->close((*gateway)->consumption()); !closed) return closed;
     if (recorder->dropped() > 0) {
@@ -336,9 +336,7 @@ void add_patience_flags(Command& command, GatewayFlags& flags) {
           "while no engine accepts requests, how long new ones and those of a lost engine wait for one; then 503")
       .check(non_negative_time())
       .capture_default_str();
-  command.add_option("--drain-s", flags.drain_s, "on SIGINT/SIGTERM, how long running streams may go on")
-      .check(non_negative_time())
-      .capture_default_str();
+  add_drain_flag(command, flags.drain_s);
   const auto patience = [&](const char* name, double& seconds, const char* what) {
     command.add_option(name, seconds, what).check(positive_time()).capture_default_str();
   };

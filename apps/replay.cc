@@ -13,6 +13,7 @@
 #include "commands.h"
 #include "config/locate.h"
 #include "figures.h"
+#include "replay_ending.h"
 #include "workload/source.h"
 #include "workload/trace.h"
 
@@ -30,6 +31,7 @@ struct ReplayFlags {
   std::int32_t max_prompt_tokens = 8192;
   std::int32_t max_output_tokens = 4096;
   double ttft_slo_ms = 0, itl_slo_ms = 0, tbt_slo_ms = 0, e2e_slo_ms = 0;
+  double drain_s = 30;
   bool json = false;
 };
 
@@ -50,7 +52,9 @@ void print_json(const loadgen::ReplayReport& report, const ReplayFlags& flags, c
                               {{"arrived", s.requests.arrived},
                                {"finished", s.requests.finished},
                                {"rejected", s.requests.rejected},
-                               {"failed", s.requests.failed}}},
+                               {"failed", s.requests.failed},
+                               {"cancelled", s.requests.cancelled}}},
+                             {"interrupted", report.interrupted},
                              {"failures", report.failures},
                              {"clamped", {{"prompts", read.clamped_prompts}, {"outputs", read.clamped_outputs}}},
                              {"tokens", {{"prompt", s.tokens.prompt}, {"output", s.tokens.output}}},
@@ -71,8 +75,9 @@ void print_json(const loadgen::ReplayReport& report, const ReplayFlags& flags, c
 
 void print_table(const loadgen::ReplayReport& report, const Slo& slo) {
   const auto& s = report.summary;
-  fmt::print("requests  arrived {}  finished {}  rejected {}  failed {}   in {:.1f} s\n", s.requests.arrived,
-             s.requests.finished, s.requests.rejected, s.requests.failed, report.wall_s);
+  fmt::print("requests  arrived {}  finished {}  rejected {}  failed {}{}   in {:.1f} s\n", s.requests.arrived,
+             s.requests.finished, s.requests.rejected, s.requests.failed,
+             report.interrupted ? fmt::format("  cancelled {}", s.requests.cancelled) : "", report.wall_s);
   for (const auto& [kind, count] : report.failures) fmt::print("  {:<12} {}\n", kind, count);
   fmt::print("{:<8}{:>10}{:>10}{:>10}{:>10}{:>14}\n", "ms", "mean", "p50", "p90", "p99", "attainment");
   const auto row = [](const char* name, const journal::Distribution& d, double share,
@@ -89,6 +94,7 @@ void print_table(const loadgen::ReplayReport& report, const Slo& slo) {
   row("TBT", s.tbt, s.slo.tbt, slo.tbt);
   row("E2E", s.e2e, s.slo.e2e, slo.e2e);
   fmt::print("all stated objectives met: {} of arrived requests\n", percent(s.slo.all));
+  print_interrupted(report);
   if (report.latest_start > Span::ms(50)) {
     fmt::print("note: requests left up to {:.0f} ms late; this machine was busy\n", report.latest_start.millis());
   }
@@ -118,6 +124,8 @@ Result<int> run_replay(const ReplayFlags& flags) {
                                         : loadgen::PromptForm::TokenIds;
   options.slo = {slo_of(flags.ttft_slo_ms), slo_of(flags.itl_slo_ms), slo_of(flags.tbt_slo_ms),
                  slo_of(flags.e2e_slo_ms)};
+  options.ending = replay_ending;
+  options.drain = Span::from_seconds(flags.drain_s);
   std::int64_t left = flags.max_requests > 0 ? flags.max_requests : std::numeric_limits<std::int64_t>::max();
   const auto rows = [&]() -> std::optional<loadgen::ReplayRow> {
     if (left-- <= 0) return std::nullopt;
@@ -133,6 +141,7 @@ Result<int> run_replay(const ReplayFlags& flags) {
                  p.summary.requests.left() - p.summary.requests.finished);
     };
   }
+  hear_end_signals(SecondSignal::IsHeard);
   const auto report = loadgen::replay(rows, options, progress);
   if (progress) fmt::print(stderr, "\n");
   if (!report) return std::unexpected(report.error());
@@ -141,7 +150,7 @@ Result<int> run_replay(const ReplayFlags& flags) {
   if (!flags.json)
     print_clamped(read.clamped_prompts, read.clamped_outputs, "--max-prompt-tokens and --max-output-tokens");
   const auto& requests = report->summary.requests;
-  if (requests.arrived == 0 || requests.finished > 0) return 0;
+  if (requests.arrived == requests.cancelled || requests.finished > 0) return 0;
   // The outside failed, not a request or two.
   const auto connect = report->failures.find("connect");
   if (connect != report->failures.end() && connect->second == requests.arrived) {
@@ -182,6 +191,7 @@ void add_replay(Command app, int& exit_code) {
   objective("--itl-slo-ms,--itl-ms", flags->itl_slo_ms, "every gap between tokens");
   objective("--tbt-slo-ms,--tbt-ms", flags->tbt_slo_ms, "a request's mean gap");
   objective("--e2e-slo-ms,--e2e-ms", flags->e2e_slo_ms, "arrival to last token");
+  add_drain_flag(command, flags->drain_s);
   command.add_flag("--json", flags->json, "one JSON object on stdout");
   command.callback([flags, &exit_code] {
     const auto result = run_replay(*flags);

@@ -1,7 +1,6 @@
 // `wattle up`: the whole system on one machine. Real processes (mock engines, agent, gateway) speak their real
 // protocols over loopback; only the GPUs are virtual. A trace is replayed against the gateway in real time.
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <cstdlib>
@@ -21,10 +20,12 @@
 #include "loadgen/replay.h"
 #include "net/clock.h"
 #include "node/gpu/nvml.h"
+#include "replay_ending.h"
 #include "systems/compose.h"
 #include "systems/recipe.h"
 #include "testbed/emulated_fleet.h"
 #include "testbed/tally.h"
+#include "testbed/working_folder.h"
 #include "workload/first_part.h"
 
 namespace wattle::apps {
@@ -40,6 +41,7 @@ struct UpFlags {
   std::string contract = "nixl";
   std::uint16_t port = 8000;
   std::uint16_t admin_port = 8001;
+  double drain_s = 30;
   bool json = false;
 };
 
@@ -140,6 +142,14 @@ Result<Plan> make_plan(const UpFlags& flags) {
   }
   auto recipe = systems::load_recipe(flags.recipe, overrides->recipe, config::project());
   if (!recipe) return std::unexpected(recipe.error());
+  // What cannot start is refused before loads are measured and runs simulated.
+  if (auto can = testbed::EmulatedFleet::check(*loaded, recipe->recipe.scales(), {flags.port, flags.admin_port});
+      !can) {
+    return std::unexpected(can.error());
+  }
+  if (const auto there = config::locate_workload(loaded->scenario, config::data_dir()); !there) {
+    return std::unexpected(there.error());
+  }
   config::LoadedScenario alike = *loaded;
   leave_out_simulated(alike);
   auto scenario = experiment::with_loads(alike, systems::needs_max_loads(recipe->recipe), config::data_dir());
@@ -279,7 +289,9 @@ void print_json(const UpFlags& flags, const Plan& plan, const Ended& ended) {
   out["requests"] = {{"arrived", live.requests.arrived},
                      {"finished", live.requests.finished},
                      {"rejected", live.requests.rejected},
-                     {"failed", live.requests.failed}};
+                     {"failed", live.requests.failed},
+                     {"cancelled", live.requests.cancelled}};
+  out["interrupted"] = ended.report.interrupted;
   out["energy_j"] = ended.booked.energy_j;
   out["meters"] = "emulated";
   out["mean_gpus"] = ended.booked.gpu_s / ended.seconds;
@@ -327,7 +339,8 @@ void Watch::print(const Ended& ended) const {
   if (flags_.json) return print_json(flags_, plan_, ended);
   const auto& live = ended.report.summary;
   fmt::print("\n{} requests in {:.0f} s: {} finished, {} failed or rejected\n", live.requests.arrived, ended.seconds,
-             live.requests.finished, live.requests.arrived - live.requests.finished);
+             live.requests.finished, live.requests.failed + live.requests.rejected);
+  print_interrupted(ended.report);
   fmt::print("{:<34} {:>9}", fmt::format("over {:.0f} s", ended.seconds), "energy");
   for (const auto& o : objectives_) fmt::print(" {:>7}", o.name);
   fmt::print("\n");
@@ -358,8 +371,10 @@ Result<int> up(const UpFlags& flags) {
   auto plan = make_plan(flags);
   if (!plan) return std::unexpected(plan.error());
   const auto& scenario = plan->scenario.scenario;
-  hear_end_signals();
-  testbed::EmulatedFleet fleet(std::filesystem::temp_directory_path() / fmt::format("wattle-up-{}", getpid()));
+  hear_end_signals(SecondSignal::IsHeard);
+  auto folder = testbed::WorkingFolder::make(std::filesystem::temp_directory_path(), "wattle-up");
+  if (!folder) return std::unexpected(folder.error());
+  testbed::EmulatedFleet fleet(std::move(*folder));
   const testbed::FleetPlan processes{.scenario = plan->scenario,
                                      .config = flags.config,
                                      .recipe = flags.recipe,
@@ -384,17 +399,15 @@ Result<int> up(const UpFlags& flags) {
   replay.model = scenario.llm;
   replay.slo = scenario.slo;
   replay.max_tokens = scenario.workload.max_output_tokens;
+  replay.ending = replay_ending;
+  replay.drain = Span::from_seconds(flags.drain_s);
   const auto classes = config::make_service(scenario, plan->recipe.recipe.classes).classes;
   const auto made_hint = systems::make_length_hint(plan->recipe.recipe, classes, scenario.seed);
   if (!made_hint) return std::unexpected(made_hint.error());
   const auto& hint = *made_hint;
-  Span sent;  // what has been asked for arrives within this
-  bool cut_short = false;
   const auto rows = [&]() -> std::optional<loadgen::ReplayRow> {
     const auto row = plan->source->next();
-    cut_short = row && end_wanted();
-    if (!row || cut_short) return std::nullopt;
-    sent = row->arrival - Instant() + Span::ns(1);
+    if (!row) return std::nullopt;
     const auto hinted = hint ? hint->predict(row->output_tokens, replay.max_tokens) : 0;
     return loadgen::ReplayRow{row->arrival, row->prompt_tokens, row->output_tokens, hinted, row->content};
   };
@@ -410,8 +423,8 @@ Result<int> up(const UpFlags& flags) {
     if (!read) want_end();
   });
   if (!report) return std::unexpected(report.error());
-  if (cut_short) {  // the same arrivals, not those that Ctrl-C kept back
-    if (auto compared = compare_with(*plan, flags, sent); !compared) return std::unexpected(compared.error());
+  if (report->interrupted) {  // the same arrivals, not those that Ctrl-C kept back
+    if (auto compared = compare_with(*plan, flags, report->sent); !compared) return std::unexpected(compared.error());
   }
   const Ended ended = watch.end(*report, (net::steady_now() - begin).seconds());
   const launch::Child* child = fleet.dead();
@@ -424,7 +437,8 @@ Result<int> up(const UpFlags& flags) {
   }
   watch.print(ended);
   if (!dead.empty()) return external_failure(dead, "died during the run");
-  return report->summary.requests.finished == report->summary.requests.arrived ? 0 : 1;
+  const auto& requests = report->summary.requests;
+  return requests.finished + requests.cancelled == requests.arrived ? 0 : 1;  // what it cut off itself is no failure
 }
 
 }  // namespace
@@ -445,6 +459,7 @@ void add_up(Command app, int& exit_code) {
       .capture_default_str();
   command.add_option("--port", flags->port, "of the gateway on 127.0.0.1; 0 takes a free one").capture_default_str();
   command.add_option("--admin-port", flags->admin_port, "of its admin plane").capture_default_str();
+  add_drain_flag(command, flags->drain_s);
   command.add_flag("--json", flags->json, "no table; one JSON object at the end");
   command.callback([flags, &exit_code] {
     const auto result = up(*flags);

@@ -241,6 +241,19 @@ TEST(Faults, AStreamThatIsCutOffByStoppingSaysSo) {
   EXPECT_EQ(rig.sink.all.at(0).fate, Fate::Failed);
 }
 
+TEST(Faults, ASecondWishToStopEndsTheDrainAtOnce) {
+  Rig rig;
+  net::RawClient client(rig.gateway->port());
+  client.send(Rig::chat("park", true));
+  client.until("t0");
+  std::atomic<int> asked{0};
+  std::thread stopping([&] { rig.gateway->stop(Span::s(86'400), [&asked] { return ++asked > 2; }); });
+  const std::string rest = client.until("0\r\n\r\n");
+  stopping.join();
+  EXPECT_NE(rest.find(R"(data: {"error":{"message":"the gateway is stopping)"), std::string::npos) << rest;
+  EXPECT_EQ(asked, 3);
+}
+
 TEST(Faults, WhatArrivesIsNotKnownWhileTheGatewayStops) {
   Rig rig;
   EXPECT_EQ(rig.admin("/plan").find("stopping"), std::string::npos);

@@ -195,11 +195,13 @@ struct Gateway::Impl {
     net::log_line(net::LogLevel::Error, "keys are left as they were", {{"error", std::string_view(why)}});
   }
 
-  void stop(Span grace) {
+  void stop(Span grace, const std::function<bool()>& at_once) {
     if (stopped) return;
     stopped = true;
     clients_api.stopping();
-    if (server) server->stop(grace, [this] { each_relay([](Relay& relay) { relay.cut_off(); }); });
+    if (server)
+      server->stop(
+          grace, [this] { each_relay([](Relay& relay) { relay.cut_off(); }); }, at_once);
     for (const auto& admin : admins) admin->stop(Span());
     workers.stop_feed();
     if (agents) agents->stop();
@@ -277,6 +279,6 @@ void Gateway::set_intensity(SiteId site, carbon::IntensitySeries intensity) {
   });
 }
 
-void Gateway::stop(Span grace) { impl_->stop(grace); }
+void Gateway::stop(Span grace, const std::function<bool()>& at_once) { impl_->stop(grace, at_once); }
 
 }  // namespace wattle::gateway

@@ -2,6 +2,7 @@
 // An OpenAI-compatible gateway over a fleet of engines. Data plane (/v1, /health) and admin plane (/metrics, /health,
 // /workers) are separate listeners. Every decision is the control loop's; here bytes are moved.
 #include <cstdint>
+#include <functional>
 #include <memory>
 
 #include "base/error.h"
@@ -29,8 +30,9 @@ class Gateway {
   [[nodiscard]] journal::Consumption consumption() const;
   /// What a site's carbon intensity is known to be from now on, and was. From any thread; does not wait.
   void set_intensity(SiteId site, carbon::IntensitySeries intensity);
-  /// Drains: refuses new connections, lets streams end for up to `grace`.
-  void stop(Span grace);
+  /// Drains: refuses new connections, lets streams end for up to `grace`, or until `at_once` (asked on the caller's
+  /// thread) says so.
+  void stop(Span grace, const std::function<bool()>& at_once = {});
 
   struct Impl;
 

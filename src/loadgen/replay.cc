@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <future>
+#include <unordered_map>
 
 #include "net/client.h"
 #include "net/clock.h"
@@ -50,6 +51,9 @@ class Shot final : public net::ResponseHandler {
   void on_body(std::string_view bytes) override;
   void on_end() override;
   void on_failure(net::CallFailure failure) override { over(Fate::Failed, kind_of(failure)); }
+  /// Its call has been cancelled, and it hears nothing more.
+  void cut_off() { over(Fate::Cancelled, "interrupted"); }
+  [[nodiscard]] bool is_over() const { return over_; }
 
   std::string body;
 
@@ -64,6 +68,7 @@ class Shot final : public net::ResponseHandler {
   bool events_ = false;
   bool done_ = false;
   bool error_ = false;
+  bool over_ = false;
 };
 
 class Run {
@@ -81,6 +86,7 @@ class Run {
     loop_.post([this, client, begin] {
       client_ = std::make_unique<net::HttpClient>(loop_, client);
       begin_ = begin;
+      begun_ = true;
       next_ = rows_();
       pump();
     });
@@ -89,6 +95,7 @@ class Run {
         progress({Instant((net::steady_now() - begin).ns()), statistics_.summary()});
       });
     }
+    if (options_.ending) loop_.every(Span::ms(100), [this] { look(); });
     all_over.wait();
     std::promise<void> gone;
     loop_.post([this, &gone] {
@@ -103,12 +110,15 @@ class Run {
     report.failures = failures_;
     report.wall_s = (net::steady_now() - begin).seconds();
     report.latest_start = latest_start_;
+    report.interrupted = interrupted_;
+    report.sent = sent_;
     if (progress) progress({Instant((net::steady_now() - begin).ns()), statistics_.summary()});
     return report;
   }
 
   // Loop thread only from here.
   void record(const Outcome& outcome, const std::string& kind) {
+    under_way_.erase(outcome.request.id.value());
     statistics_.outcome(outcome);
     if (outcome.fate != Fate::Finished) ++failures_[kind];
     finish_if_done();
@@ -118,6 +128,28 @@ class Run {
 
  private:
   [[nodiscard]] Instant due() const { return begin_ + Span::from_seconds(next_->at.seconds() / options_.speed); }
+  /// Ends it, if that is wanted.
+  void look() {
+    if (done_ || !begun_) return;
+    const Ending ending = options_.ending();
+    if (ending == Ending::None) return;
+    const Instant now = net::steady_now();
+    if (!cut_off_at_) {
+      cut_off_at_ = now + options_.drain;
+      interrupted_ = next_.has_value();
+      next_.reset();
+    }
+    if (ending == Ending::AtOnce || now >= *cut_off_at_) cut_off();
+    finish_if_done();
+  }
+  void cut_off() {
+    const auto all = std::exchange(under_way_, {});
+    interrupted_ = interrupted_ || !all.empty();
+    for (const auto& [id, one] : all) {
+      one.call->cancel();
+      one.shot->cut_off();
+    }
+  }
   void pump() {
     while (next_) {
       const Instant now = net::steady_now();
@@ -138,14 +170,17 @@ class Run {
     return completion_body({options_.form, options_.model, {row.prompt_tokens, row.content, own}, most});
   }
   void fire(Instant now) {
-    auto shot = std::make_shared<Shot>(*this, *next_, statistics_.arrived(), body_of(*next_), now);
+    const std::int64_t id = statistics_.arrived();
+    const auto shot = std::make_shared<Shot>(*this, *next_, id, body_of(*next_), now);
     statistics_.add_arrivals();
+    sent_ = next_->at - Instant() + Span::ns(1);
     std::string headers = "Content-Type: application/json\r\n";
     if (options_.max_tokens > 0) headers += fmt::format("X-Wattle-Output-Tokens: {}\r\n", next_->output_tokens);
     if (next_->predicted_tokens > 0) {
       headers += fmt::format("X-Wattle-Predicted-Output-Tokens: {}\r\n", next_->predicted_tokens);
     }
-    client_->send(endpoint_, "POST", completion_target(options_.form), headers, shot->body, shot);
+    auto call = client_->send(endpoint_, "POST", completion_target(options_.form), headers, shot->body, shot);
+    if (!shot->is_over()) under_way_.emplace(id, UnderWay{shot, std::move(call)});
   }
   void finish_if_done() {
     if (next_ || statistics_.left() < statistics_.arrived() || done_) return;
@@ -162,6 +197,16 @@ class Run {
   Instant begin_;
   const std::uint64_t salt_ = static_cast<std::uint64_t>(net::steady_now().ns());
   Span latest_start_;
+  /// By id. Loop thread only.
+  struct UnderWay {
+    std::shared_ptr<Shot> shot;
+    std::shared_ptr<net::Call> call;
+  };
+  std::unordered_map<std::int64_t, UnderWay> under_way_;
+  std::optional<Instant> cut_off_at_;  ///< its end is wanted
+  bool interrupted_ = false;
+  Span sent_;
+  bool begun_ = false;
   bool done_ = false;
   std::promise<void> all_over_;
   std::unique_ptr<net::HttpClient> client_;
@@ -209,6 +254,7 @@ void Shot::on_end() {
 }
 
 void Shot::over(Fate fate, const std::string& kind) {
+  over_ = true;
   outcome_.fate = fate;
   outcome_.left = net::steady_now();
   run_.record(outcome_, kind);

@@ -22,6 +22,13 @@ struct ReplayRow {
   PromptContent content = nullptr;    ///< prompts that begin alike do so on the wire
 };
 
+/// What is wanted of a replay that runs.
+enum class Ending : std::uint8_t {
+  None,    ///< go on to the last row
+  Drain,   ///< send nothing more, and let what was sent end
+  AtOnce,  ///< cut it off
+};
+
 struct ReplayOptions {
   std::string url;
   std::string model;
@@ -32,6 +39,9 @@ struct ReplayOptions {
   /// the true length goes in X-Wattle-Output-Tokens, which only the mock engine reads.
   std::int32_t max_tokens = 0;
   Span request_timeout = Span::s(600);  ///< without a byte
+  /// Asked ten times a second, on a thread of the replay's; empty: Ending::None.
+  std::function<Ending()> ending = nullptr;
+  Span drain = Span::s(30);  ///< Ending::Drain: what has not ended by then is cut off
 };
 
 struct ReplayProgress {
@@ -44,11 +54,13 @@ struct ReplayReport {
   journal::RunSummary summary;                   ///< requests, tokens, attainment, latencies; energy is not known here
   std::map<std::string, std::int64_t> failures;  ///< by kind: "http 429", "connect", ...; each request once
   double wall_s = 0.0;
-  Span latest_start;  ///< worst delay of a send behind its time: above a few ms, this machine was the bottleneck
+  Span latest_start;         ///< worst delay of a send behind its time: above a few ms, this machine was the bottleneck
+  bool interrupted = false;  ///< rows were not sent, or requests cut off (Fate::Cancelled), as its end was wanted
+  Span sent;                 ///< the rows before this have been sent, in the rows' own time
 };
 
-/// Blocks until every request is over. `rows` yields in order of time; `progress` (may be empty) is called about five
-/// times a second.
+/// Blocks until every request is over, or has been cut off as `ending` says. `rows` yields in order of time; `progress`
+/// (may be empty) is called about five times a second.
 Result<ReplayReport> replay(const std::function<std::optional<ReplayRow>()>& rows, const ReplayOptions& options,
                             const std::function<void(const ReplayProgress&)>& progress);
 

@@ -183,7 +183,7 @@ std::uint16_t HttpServer::port() const { return state_->port; }
 
 std::int64_t HttpServer::connections() const { return state_->connections.load(std::memory_order_relaxed); }
 
-void HttpServer::stop(Span grace, const std::function<void()>& last_words) {
+void HttpServer::stop(Span grace, const std::function<void()>& last_words, const std::function<bool()>& at_once) {
   if (state_->closed.load()) return;
   state_->stopping.store(true);
   const Shared server = state_;
@@ -196,14 +196,16 @@ void HttpServer::stop(Span grace, const std::function<void()>& last_words) {
     if (i == 0) server->acceptor.reset();
     each(i, [](Connection& c) { c.drain(); });
   });
-  const auto wait = [this](Span most) {
+  const auto wait = [this](Span most, const std::function<bool()>& no_longer) {
     const Instant end = steady_now() + most;
-    while (connections() > 0 && steady_now() < end) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    while (connections() > 0 && steady_now() < end && !(no_longer && no_longer())) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
   };
-  wait(grace);
+  wait(grace, at_once);
   if (last_words && connections() > 0) {
     last_words();
-    wait(kLastWords);
+    wait(kLastWords, {});
   }
   server->closed.store(true);
   on_every_loop(server, [each](std::size_t i) { each(i, [](Connection& c) { c.gone(); }); });

@@ -22,10 +22,10 @@ class HttpServer {
 
   [[nodiscard]] std::uint16_t port() const;
   [[nodiscard]] std::int64_t connections() const;
-  /// Stops accepting, lets running responses finish for up to `grace`, then closes what is left, after `last_words` (on
-  /// the caller's thread) has had the chance to end it properly. Blocks; not from a loop's thread. The pool must still
-  /// run.
-  void stop(Span grace, const std::function<void()>& last_words = {});
+  /// Stops accepting, lets running responses finish for up to `grace`, or until `at_once` (asked on the caller's
+  /// thread) says so, then closes what is left, after `last_words` (likewise) has had the chance to end it properly.
+  /// Blocks; not from a loop's thread. The pool must still run.
+  void stop(Span grace, const std::function<void()>& last_words = {}, const std::function<bool()>& at_once = {});
 
  private:
   explicit HttpServer(std::shared_ptr<ServerState> state);

@@ -10,6 +10,7 @@
 #include "config/fleet_check.h"
 #include "config/locate.h"
 #include "config/nodes.h"
+#include "net/server.h"
 #include "virtual_gpu/virtual_gpu.h"
 
 namespace wattle::testbed {
@@ -35,13 +36,36 @@ FleetEngine engine_of(const config::PoolOptions& pool, std::int32_t first_gpu) {
   return made;
 }
 
+/// How many of one kind are to be emulated. Errors: a fleet that cannot be.
+Result<std::int32_t> gpus_of(const config::LoadedScenario& loaded, bool scales) {
+  if (auto ok = config::check_tensor_parallel_only(loaded, "an emulated fleet"); !ok) {
+    return std::unexpected(ok.error());
+  }
+  const auto& scenario = loaded.scenario;
+  std::int32_t gpus = 0;
+  if (scales && !scenario.nodes.empty()) {
+    for (const Node& node : config::nodes_of(scenario)) gpus += node.gpus;
+  } else {
+    for (const auto& pool : scenario.pools) gpus += places(pool, scales) * pool.tensor_parallel;
+  }
+  const auto& gpu = loaded.gpus.front();
+  for (const auto& other : loaded.gpus) {
+    if (other.name != gpu.name) {
+      return bad_input(scenario.file, "wattle up emulates one kind of GPU; this fleet has " + gpu.name + " and " +
+                                          other.name + " (wattle sim runs it)");
+    }
+  }
+  if (gpus > virtual_gpu::kMaxGpus) {
+    return bad_input(scenario.file, fmt::format("wattle up emulates at most {} GPUs; this fleet has {} (wattle sim "
+                                                "runs it)",
+                                                virtual_gpu::kMaxGpus, gpus));
+  }
+  return gpus;
+}
+
 }  // namespace
 
-EmulatedFleet::~EmulatedFleet() {
-  end();
-  std::error_code ignored;
-  std::filesystem::remove_all(folder_, ignored);
-}
+EmulatedFleet::~EmulatedFleet() { end(); }
 
 void EmulatedFleet::end() {
   while (!children_.empty()) {
@@ -96,31 +120,28 @@ bool EmulatedFleet::switching() {
   return std::ranges::any_of(planned(), [](const auto& engine) { return engine.value("phase", "") != "serving"; });
 }
 
+Result<void> EmulatedFleet::check(const config::LoadedScenario& scenario, bool scales,
+                                  const std::vector<std::uint16_t>& ports) {
+  if (const auto gpus = gpus_of(scenario, scales); !gpus) return std::unexpected(gpus.error());
+  for (const std::uint16_t port : ports) {
+    net::LoopPool pool(1);
+    net::ServerOptions there;
+    there.port = port;
+    const auto taken = net::HttpServer::listen(pool, there, [](const std::shared_ptr<net::Exchange>&) {});
+    if (!taken) return std::unexpected(taken.error());
+  }
+  return {};
+}
+
 Result<void> EmulatedFleet::emulate_gpus(const FleetPlan& plan) {
-  if (auto ok = config::check_tensor_parallel_only(plan.scenario, "an emulated fleet"); !ok) return ok;
+  const auto gpus = gpus_of(plan.scenario, plan.scales);
+  if (!gpus) return std::unexpected(gpus.error());
   const auto& scenario = plan.scenario.scenario;
-  std::int32_t gpus = 0;
-  if (plan.scales && !scenario.nodes.empty()) {
-    for (const Node& node : config::nodes_of(scenario)) gpus += node.gpus;
-  } else {
-    for (const auto& pool : scenario.pools) gpus += places(pool, plan.scales) * pool.tensor_parallel;
-  }
   const auto& gpu = plan.scenario.gpus.front();
-  for (const auto& other : plan.scenario.gpus) {
-    if (other.name != gpu.name) {
-      return bad_input(scenario.file, "wattle up emulates one kind of GPU; this fleet has " + gpu.name + " and " +
-                                          other.name + " (wattle sim runs it)");
-    }
-  }
-  if (gpus > virtual_gpu::kMaxGpus) {
-    return bad_input(scenario.file, fmt::format("wattle up emulates at most {} GPUs; this fleet has {} (wattle sim "
-                                                "runs it)",
-                                                virtual_gpu::kMaxGpus, gpus));
-  }
   // Children find the virtual GPUs through this variable, as they would find real ones through the driver.
   const auto board = fmt::format(
       "{},count={},name={},clock_min={},clock_max={},power_limit_w={:.0f},call_ms={},transition_ms={}",
-      (folder_ / "gpus").string(), gpus, gpu.name, gpu.clock_min.value(), gpu.clock_max.value(), gpu.tdp.value(),
+      (folder_ / "gpus").string(), *gpus, gpu.name, gpu.clock_min.value(), gpu.clock_max.value(), gpu.tdp.value(),
       scenario.clock_delays.call.ns() / 1'000'000, scenario.clock_delays.transition.ns() / 1'000'000);
   setenv(virtual_gpu::kBoardVariable, board.c_str(), 1);
   return {};
@@ -271,7 +292,6 @@ Result<void> EmulatedFleet::start_planner(const FleetPlan& plan) {
 }
 
 Result<void> EmulatedFleet::build(const FleetPlan& plan) {
-  std::filesystem::create_directories(folder_);
   if (auto ok = emulate_gpus(plan); !ok) return ok;
   if (auto ok = place_engines(plan); !ok) return ok;
   if (auto ok = start_control(plan); !ok) return ok;

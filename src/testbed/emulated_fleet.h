@@ -11,6 +11,7 @@
 #include "config/load.h"
 #include "launch/admin_call.h"
 #include "launch/child.h"
+#include "testbed/working_folder.h"
 
 namespace wattle::testbed {
 
@@ -36,14 +37,18 @@ struct FleetPlan {
   bool scales = false;  ///< engines come and go under a planner, each in its own place
 };
 
-/// The fleet, its processes and their files; ends and removes them when it goes.
+/// The fleet, its processes and their files in `folder`; ends and removes them when it goes.
 class EmulatedFleet {
  public:
-  explicit EmulatedFleet(std::filesystem::path folder) : folder_(std::move(folder)) {}
+  explicit EmulatedFleet(WorkingFolder folder) : working_(std::move(folder)), folder_(working_.path()) {}
   ~EmulatedFleet();
   EmulatedFleet(const EmulatedFleet&) = delete;
   EmulatedFleet& operator=(const EmulatedFleet&) = delete;
 
+  /// Whether this machine cannot emulate such a fleet, or a port is taken; for before anything slow. Errors: of
+  /// build().
+  [[nodiscard]] static Result<void> check(const config::LoadedScenario& scenario, bool scales,
+                                          const std::vector<std::uint16_t>& ports);
   /// Front to back: no new requests, then nobody to change clocks, then the engines.
   void end();
   /// Starts everything; returns once the gateway knows a live engine of each role. Errors: a fleet this machine cannot
@@ -76,6 +81,7 @@ class EmulatedFleet {
   Result<void> start_control(const FleetPlan& plan);
   Result<void> start_planner(const FleetPlan& plan);
 
+  WorkingFolder working_;
   std::filesystem::path folder_;
   std::vector<launch::Child> children_;
   std::vector<FleetEngine> engines_;

@@ -1,0 +1,30 @@
+#pragma once
+// A folder of files that a process needs only while it runs, in the folder for temporary files.
+#include <filesystem>
+#include <string>
+
+#include "base/error.h"
+#include "base/file_lock.h"
+
+namespace wattle::testbed {
+
+/// Removed with this object. Those that processes left which were killed are removed by the next make(): a folder is
+/// its owner's for as long as that holds the lock in it, so that no process id is asked for that may be another's by
+/// now.
+class WorkingFolder {
+ public:
+  /// parent/PREFIX-XXXXXX, new. First removes what dead owners left under that prefix. Errors: External, it cannot be
+  /// made or locked.
+  [[nodiscard]] static Result<WorkingFolder> make(const std::filesystem::path& parent, const std::string& prefix);
+  ~WorkingFolder();
+  WorkingFolder(WorkingFolder&& other) noexcept;
+  WorkingFolder& operator=(WorkingFolder&& other) noexcept;
+  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+
+ private:
+  WorkingFolder(std::filesystem::path path, FileLock lock) : path_(std::move(path)), lock_(std::move(lock)) {}
+  std::filesystem::path path_;
+  FileLock lock_;
+};
+
+}  // namespace wattle::testbed
