@@ -1,0 +1,96 @@
+// When the plan executor asks its policy, with which rates, and what it writes down of the answer.
+#include <algorithm>
+#include <utility>
+
+#include "control/plan_executor.h"
+#include "journal/decisions_jsonl.h"
+
+namespace wattle::control {
+
+/// From then on the fleet is not, or need not be, what the last plan left.
+void PlanExecutor::ask_soon(Instant at) {
+  if (next_tick_ != Instant::never()) next_tick_ = std::min(next_tick_, std::max(at, last_tick_));
+}
+
+void PlanExecutor::failed(std::size_t shape, Instant now) {
+  auto& attempts = attempts_[shape];
+  Span pause = options_.retry;
+  for (std::int32_t i = 0; i < attempts.failed && pause < options_.retry_max; ++i) pause += pause;
+  ++attempts.failed;
+  attempts.not_before = now + std::min(pause, options_.retry_max);
+  ask_soon(attempts.not_before);
+}
+
+/// A few seconds of a period, as between its end and a node that dies or while nobody says what arrives, say little.
+bool PlanExecutor::counted_enough(Instant now) const {
+  return now >= period_ends_ && (now - counted_from_ - unheard_) * 2 >= options_.period;
+}
+
+/// Of the last period; of a part of one where none is over yet.
+std::vector<double> PlanExecutor::rates(Instant now) const {
+  if (!counted_enough(now) && !rates_.empty()) return rates_;
+  const double seconds = (now - counted_from_ - unheard_).seconds();
+  std::vector<double> rates;
+  for (const std::int64_t arrived : arrivals_) {
+    rates.push_back(seconds > 0.0 ? static_cast<double>(arrived) / seconds : 0.0);
+  }
+  return rates;
+}
+
+void PlanExecutor::tick(Instant now) {
+  if (next_tick_ == Instant::never()) return;
+  now = std::max(now, last_tick_);
+  last_tick_ = now;
+  const auto seen = rates(now);
+  const bool over = now >= period_ends_;
+  const bool enough = counted_enough(now);
+  if (enough) {
+    rates_ = seen;
+    arrivals_.assign(arrivals_.size(), 0);
+    counted_from_ = now;
+    unheard_ = {};
+  }
+  if (over) period_ends_ = now + options_.period;
+  next_tick_ = period_ends_;
+  for (const auto& one : attempts_) {
+    if (one.not_before > now) ask_soon(one.not_before);
+  }
+  if (over && !enough && rates_.empty()) return;  // nobody has ever said what comes
+  if (!planned_) resume_reshards();
+  set_changing();
+  bounds_.nodes = slots_.views();
+
+  const TurnedOut turned_out = std::exchange(turned_out_, {});
+  Plan plan = policy_->plan({now, seen, count(), members_, nullptr, bounds_.nodes, weights_, clocks_, &turned_out});
+  // What is under way already needs not begin again.
+  std::erase_if(plan.steps, [&](const PlanStep& step) {
+    return std::ranges::any_of(step.from, [&](InstanceId id) { return claimed(id); });
+  });
+  std::int64_t gpus = 0;
+  for (const PlanTarget& target : plan.instances) {
+    if (target.shape < options_.shapes.size()) gpus += std::int64_t{target.count} * options_.shapes[target.shape].gpus;
+  }
+  const char* flaw = flaw_of(plan, members_, bounds_);
+  const char* reason = flaw == nullptr ? plan.reason : flaw;
+  sink_.decision({now, journal::DecisionKind::Scaling, mode_, RequestId{-1}, kNoInstance, gpus, reason});
+  journal(plan, gpus, flaw, now);
+  if (mode_ != Mode::Enforce) return;
+  if (flaw == nullptr) accept(plan, now);  // else what was wanted before stands
+  stop_late_starts(now);
+  carry_out(now);
+}
+
+/// Counts alone are in the record of the decision; and a plan that says the same again is not written again.
+void PlanExecutor::journal(const Plan& plan, std::int64_t gpus, const char* flaw, Instant now) {
+  const bool counts_alone = plan.weights.empty() && plan.clocks.empty() && plan.steps.empty() && !plan.given &&
+                            plan.passed.empty() && plan.levels.empty() &&
+                            std::ranges::none_of(plan.instances, [](const PlanTarget& t) { return t.node || t.pool; });
+  if (counts_alone) return;
+  std::string line;
+  journal::append_plan_line(line, {Instant(), mode_, plan, gpus, flaw});
+  if (line == last_plan_) return;
+  last_plan_ = std::move(line);
+  sink_.plan({now, mode_, plan, gpus, flaw});
+}
+
+}  // namespace wattle::control
