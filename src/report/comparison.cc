@@ -60,6 +60,15 @@ void label(std::vector<Run>& runs) {
   }
 }
 
+/// The first that did no less than any other: what took less energy for less work is nothing to compare with.
+std::size_t first_whole(const std::vector<Run>& runs) {
+  const auto whole = [&](const Run& run) {
+    return std::ranges::none_of(runs, [&](const Run& r) { return run.file.summary.did_less_than(r.file.summary); });
+  };
+  const auto found = std::ranges::find_if(runs, whole);
+  return found == runs.end() ? 0 : static_cast<std::size_t>(found - runs.begin());
+}
+
 double relative(double value, double base) {
   return base == 0.0 ? std::numeric_limits<double>::quiet_NaN() : value / base - 1.0;
 }
@@ -119,6 +128,10 @@ Result<Comparison> load(const std::vector<std::string>& paths, const std::string
   }
   if (c.runs.empty()) return bad_input("wattle report", "give at least one run directory");
   label(c.runs);
+  const auto& first = c.runs.front().file.facts;
+  c.same_work = std::all_of(c.runs.begin(), c.runs.end(), [&](const Run& r) {
+    return r.file.facts.scenario == first.scenario && r.file.facts.seed == first.seed;
+  });
   const auto find = [&](const std::string& name) {
     return std::find_if(c.runs.begin(), c.runs.end(),
                         [&](const Run& r) { return r.label == name || r.file.facts.recipe == name; });
@@ -130,11 +143,9 @@ Result<Comparison> load(const std::vector<std::string>& paths, const std::string
     std::string known;
     for (const Run& r : c.runs) known += (known.empty() ? "" : ", ") + r.label;
     return bad_input("--baseline", fmt::format("no run is called '{}'; there are: {}", baseline, known));
+  } else if (c.same_work) {
+    c.baseline = first_whole(c.runs);
   }
-  const auto& first = c.runs.front().file.facts;
-  c.same_work = std::all_of(c.runs.begin(), c.runs.end(), [&](const Run& r) {
-    return r.file.facts.scenario == first.scenario && r.file.facts.seed == first.seed;
-  });
   return c;
 }
 

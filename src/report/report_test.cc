@@ -175,6 +175,21 @@ TEST_F(Report, ARunHoldsTheSimulatedOnesItIsComparedWith) {
   EXPECT_NE(html(*c).find("north &amp; co"), std::string::npos) << "what each site used";
 }
 
+TEST_F(Report, NothingIsComparedWithARunThatDidLessUnlessItIsAskedFor) {
+  SyntheticRun run;
+  run.recipe = "a-sheds";
+  run.requests_per_s = 6.0;
+  const std::string sheds = write("a-sheds", run);
+  run.recipe = "single-pool";
+  run.requests_per_s = 8.0;
+  const std::string whole = write("single-pool", run);
+  const auto c = load({sheds, whole}, "");
+  ASSERT_TRUE(c);
+  EXPECT_EQ(c->baseline, 1U);
+  EXPECT_TRUE(c->versus(c->runs[0]).did_less);
+  EXPECT_EQ(load({sheds, whole}, "a-sheds")->baseline, 0U);
+}
+
 TEST_F(Report, AnEmptyRunDividesByNothing) {
   SyntheticRun run;
   run.length = Span::s(2);
