@@ -11,6 +11,7 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
+#include "base/file.h"
 #include "commands.h"
 #include "config/load.h"
 #include "config/locate.h"
@@ -336,7 +337,7 @@ Result<void> run(const Flags& flags) {
 void add_planner(Command app, int& exit_code) {
   Command command = app.add_subcommand("planner", "Start and end engines by a recipe's scaling policy");
   auto flags = std::make_shared<Flags>();
-  flags->logs = std::filesystem::temp_directory_path().string();
+  flags->logs = temporary_folder().string();
   add_config_flag(command, flags->config);
   add_check_flag(command, flags->check);
   command.add_option("scenario,--scenario", flags->scenario, "Whose [[fleet]] entries are the engines there may be")

@@ -9,6 +9,7 @@
 #include <system_error>
 #include <thread>
 
+#include "base/file.h"
 #include "commands.h"
 #include "config/locate.h"
 #include "config/service.h"
@@ -372,7 +373,7 @@ Result<int> up(const UpFlags& flags) {
   if (!plan) return std::unexpected(plan.error());
   const auto& scenario = plan->scenario.scenario;
   hear_end_signals(SecondSignal::IsHeard);
-  auto folder = testbed::WorkingFolder::make(std::filesystem::temp_directory_path(), "wattle-up");
+  auto folder = testbed::WorkingFolder::make(temporary_folder(), "wattle-up");
   if (!folder) return std::unexpected(folder.error());
   testbed::EmulatedFleet fleet(std::move(*folder));
   const testbed::FleetPlan processes{.scenario = plan->scenario,

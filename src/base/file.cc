@@ -47,4 +47,10 @@ Result<void> write_file(const std::string& path, std::string_view bytes) {
   return {};
 }
 
+std::filesystem::path temporary_folder() {
+  std::error_code none;
+  const auto folder = std::filesystem::temp_directory_path(none);
+  return none ? "/tmp" : folder;
+}
+
 }  // namespace wattle

@@ -1,5 +1,6 @@
 #pragma once
 // Whole files in and out, with errors that name the file and the remedy.
+#include <filesystem>
 #include <string>
 #include <string_view>
 
@@ -12,5 +13,8 @@ namespace wattle {
 
 /// Replaces the file. Errors: External, where = path.
 [[nodiscard]] Result<void> write_file(const std::string& path, std::string_view bytes);
+
+/// TMPDIR's, or /tmp where that names nothing.
+[[nodiscard]] std::filesystem::path temporary_folder();
 
 }  // namespace wattle

@@ -335,6 +335,7 @@ Outcome FleetLoop::close(const Entry& entry, Fate fate, const char* reason, cons
   outcome.dispatched = entry.dispatched;
   outcome.prefill_start = served.prefill_start.value_or(entry.dispatched);
   outcome.first_token = served.first_token;
+  outcome.whole_gap = served.whole_gap;
   outcome.left = now;
   outcome.output_tokens = served.output_tokens;
   outcome.preemptions = served.preemptions;

@@ -35,7 +35,8 @@ struct Served {
   std::int64_t gaps_within_itl = 0;
   Span longest_gap;
   std::int32_t cached_prompt_tokens = 0;
-  Charge charge;  ///< booked by the ledger
+  std::optional<Span> whole_gap;  ///< Outcome::whole_gap
+  Charge charge;                  ///< booked by the ledger
 };
 
 /// A request has had its first token from its decode instance.

@@ -65,12 +65,14 @@ TEST(Books, UsageIsAskedForWhateverTheClientSaysOfItsStream) {
 }
 
 TEST(Books, AStreamWithoutAFinishHasFailed) {
-  Rig rig;
-  const std::string answer = rig.ask(Rig::chat("no-finish", true), true);
-  EXPECT_NE(answer.find("[DONE]"), std::string::npos);
-  const auto counts = rig.settled();
-  EXPECT_EQ(counts.failed, 1);
-  EXPECT_EQ(counts.finished, 0);
+  for (const char* mode : {"no-finish", "no-token"}) {
+    Rig rig;
+    const std::string answer = rig.ask(Rig::chat(mode, true), true);
+    EXPECT_NE(answer.find("[DONE]"), std::string::npos);
+    const auto counts = rig.settled();
+    EXPECT_EQ(counts.failed, 1) << mode;
+    EXPECT_EQ(counts.finished, 0) << mode;
+  }
 }
 
 TEST(Books, AMeterThatIsAwayIsSaid) {

@@ -420,7 +420,7 @@ void Relay::over_whole() {
 }
 
 void Relay::over_stream() {
-  const bool unfinished = done_seen_ && !finish_seen_ && tally_.count() > 0;
+  const bool unfinished = done_seen_ && !finish_seen_ && (path_ != net::ApiPath::Other || tally_.count() > 0);
   if (error_seen_ || unfinished) {  // the client has the engine's own words; what came after them is no success
     exchange_->write(held_end_);
     exchange_->finish();

@@ -146,13 +146,13 @@ struct Upstream {
       ++parked_count;
       return;
     }
-    for (int i = 0; i < 5; ++i) e->write(token(i));
+    for (int i = 0; i < 5 && mode != "no-token"; ++i) e->write(token(i));
     if (mode == "die-midway") {
       e->write("data: {\"cho");  // half an event
       return e->drop();
     }
     if (mode == "no-done") return e->finish();
-    if (mode != "no-finish")
+    if (mode != "no-finish" && mode != "no-token")
       e->write("data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n");
     if (mode == "stays-open") {
       e->write("data: [DONE]\n\n");

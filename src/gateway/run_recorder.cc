@@ -79,7 +79,7 @@ void RunRecorder::write(bool all) {
     samples.swap(samples_);
   }
   changed_ = changed_ || !joined.empty() || !decisions.empty() || !plans.empty() || !outcomes.empty() ||
-             !samples.empty() || !held_.empty() || !held_plans_.empty();
+             !samples.empty() || !held_.empty() || !held_plans_.empty() || !held_samples_.empty();
   for (const auto& facts : joined) writer_->joined(facts);
   held_.insert(held_.end(), decisions.begin(), decisions.end());
   std::ranges::stable_sort(held_, {}, &journal::DecisionRecord::at);
@@ -106,12 +106,18 @@ void RunRecorder::write(bool all) {
     }
     writer_->outcome(o);
   }
-  for (journal::Sample& s : samples) {
-    s.at = since_start(s.at);
+  held_samples_.insert(held_samples_.end(), samples.begin(), samples.end());
+  std::ranges::stable_sort(held_samples_, {}, &journal::Sample::at);
+  const auto old = std::ranges::partition_point(held_samples_, [&](const auto& s) { return s.at < young; });
+  for (auto sample = held_samples_.begin(); sample != old; ++sample) {
+    journal::Sample& s = *sample;
+    // An agent that answered late says what was when others' newer samples had been written.
+    s.at = sampled_ = std::max(since_start(s.at), sampled_);
     clock_sum_mhz_ += s.clock.value();
     ++clock_samples_;
     writer_->sample(s);
   }
+  held_samples_.erase(held_samples_.begin(), old);
 }
 
 void RunRecorder::write_plans(Instant before) {

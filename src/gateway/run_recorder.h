@@ -23,7 +23,8 @@ class RunRecorder final : public journal::Sink {
  public:
   struct Options {
     std::size_t queue = 1 << 16;  ///< records waiting to be written
-    /// Decisions of other processes come late: those younger than this wait, so that the file is in order of time.
+    /// Decisions of other processes and agents' samples come late: those younger than this wait, so that the files are
+    /// in order of time.
     Span hold_back = Span::ms(300);
     Span checkpoint = Span::ms(500);  ///< how often what was recorded is handed to the system
   };
@@ -107,6 +108,8 @@ class RunRecorder final : public journal::Sink {
   bool changed_ = true;  ///< since the last checkpoint
   std::vector<journal::DecisionRecord> held_;
   std::vector<Planned> held_plans_;
+  std::vector<journal::Sample> held_samples_;
+  Instant sampled_;  ///< newest written
   journal::RunStatistics statistics_;
   double clock_sum_mhz_ = 0.0;
   std::int64_t clock_samples_ = 0;

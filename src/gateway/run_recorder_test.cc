@@ -4,12 +4,16 @@
 
 #include <sys/resource.h>
 
+#include <chrono>
 #include <csignal>
 #include <filesystem>
+#include <thread>
 
 #include "base/file.h"
+#include "gateway/token_tally.h"
 #include "journal/decisions_jsonl.h"
 #include "journal/requests_csv.h"
+#include "journal/timeseries_csv.h"
 #include "net/await_test.h"
 #include "net/clock.h"
 
@@ -73,6 +77,47 @@ TEST(RunRecorder, WritesASimulatorsFilesInOrderOfTime) {
   EXPECT_EQ(run.summary.meters, "emulated");
   EXPECT_NEAR(run.summary.itl.p50_ms, 20.0, 0.2);
   EXPECT_DOUBLE_EQ(run.summary.slo.itl, 0.8);
+}
+
+TEST(RunRecorder, SamplesOfSeveralAgentsAreInOrderOfTimeHoweverLateOneAnswers) {
+  const Folder folder;
+  RunRecorder::Options options;
+  options.hold_back = Span::ms(1);
+  auto recorder = RunRecorder::open(folder.path.string(), facts(), options).value();
+  const Instant now = net::steady_now();
+  const auto sample = [&](int instance, int ms) {
+    recorder->sample({now + Span::ms(ms), InstanceId(instance), Milliwatts(100'000), MegaHertz{1000}, 0, 0, 0, 0, {}});
+  };
+  for (const int ms : {0, 30, 20, 10}) sample(ms == 30 ? 1 : 0, ms);
+  std::this_thread::sleep_for(std::chrono::milliseconds(250));  // they are written
+  sample(1, 5);
+  ASSERT_TRUE(recorder->close({}));
+  std::vector<Instant> times;
+  const auto read = journal::parse_timeseries(folder.text("timeseries.csv"), "t",
+                                              [&](const journal::Sample& s) { times.push_back(s.at); });
+  EXPECT_TRUE(read) << read.error().message();
+  EXPECT_EQ(times.size(), 5U);
+}
+
+TEST(RunRecorder, AWholeAnswersGapsAreItsTimeByItsTokens) {
+  const Folder folder;
+  auto recorder = RunRecorder::open(folder.path.string(), facts()).value();
+  TokenTally tally;
+  Outcome o;
+  o.request.arrival = o.dispatched = o.prefill_start = net::steady_now();
+  o.left = o.request.arrival + Span::ms(600);
+  tally.whole(60, o.request.arrival, o.left);
+  const auto served = tally.served();
+  o.first_token = served.first_token;
+  o.output_tokens = served.output_tokens;
+  o.gaps_within_itl = served.gaps_within_itl;
+  o.whole_gap = served.whole_gap;
+  recorder->outcome(o);
+  ASSERT_TRUE(recorder->close({}));
+  const auto run = journal::read_run(folder.path.string()).value();
+  EXPECT_NEAR(run.summary.itl.p50_ms, 10.0, 0.2);
+  EXPECT_EQ(o.tbt(), Span::ms(10));
+  EXPECT_FALSE(o.kept({.ttft = {}, .itl = {}, .tbt = Span::ms(9), .e2e = {}}).tbt);
 }
 
 TEST(RunRecorder, InstancesThatJoinAreInItsFacts) {

@@ -47,12 +47,14 @@ class TokenTally {
     gap_counts_[0] += more;
     count_ += more;
   }
-  /// An answer that was not streamed: `tokens` in all, none seen before `now`. Its gaps are not observable; they count
-  /// as within the SLO when their mean over the whole time since `start` is.
+  /// An answer that was not streamed: `tokens` in all, none seen before `now`. Its gaps are not observable; each is
+  /// taken to be as long as their mean over the whole time since `start`.
   void whole(std::int32_t tokens, Instant start, Instant now) {
     count_ = tokens;
     first_ = last_ = now;
-    if (tokens > 1) saw((now - start) / tokens, tokens - 1);
+    if (tokens <= 1) return;
+    whole_gap_ = (now - start) / tokens;
+    saw(whole_gap_, tokens - 1);
   }
   /// The engine's own count, when its usage block says so (several tokens may share one event).
   void correct(std::int32_t tokens) {
@@ -87,6 +89,7 @@ class TokenTally {
     served.gaps_within_itl = gaps_within(itl);
     served.longest_gap = longest_gap_;
     served.cached_prompt_tokens = std::max(counted_.cached, 0);
+    if (whole_gap_ > Span()) served.whole_gap = whole_gap_;
     return served;
   }
   [[nodiscard]] std::int32_t count() const { return count_; }
@@ -124,6 +127,7 @@ class TokenTally {
   Instant last_;
   Span gap_sum_;
   Span longest_gap_;
+  Span whole_gap_;  ///< zero: streamed
   std::array<std::int32_t, kGapBounds.size() + 1> gap_counts_{};
 };
 

@@ -47,11 +47,15 @@ struct Outcome : Charge {
   Span longest_gap;                          ///< between two of its tokens
   std::int64_t gaps_within_itl = 0;          ///< token gaps within its ITL SLO (output_tokens - 1 gaps in all)
   std::int32_t cached_prompt_tokens = 0;     ///< not computed, as their KV was cached; 0, too, where nobody says it
+  std::optional<Span> whole_gap = {};        ///< of an answer that came as a whole: its time by its tokens
 
   [[nodiscard]] Span ttft() const { return first_token - request.arrival; }
   [[nodiscard]] Span e2e() const { return left - request.arrival; }
   /// Mean gap between tokens; zero for fewer than two tokens.
-  [[nodiscard]] Span tbt() const { return output_tokens < 2 ? Span() : (left - first_token) / (output_tokens - 1); }
+  [[nodiscard]] Span tbt() const {
+    if (output_tokens < 2) return {};
+    return whole_gap ? *whole_gap : (left - first_token) / (output_tokens - 1);
+  }
   /// Of a request that has finished. Without a first token TTFT is missed.
   [[nodiscard]] Kept kept(const Slo& slo) const {
     const auto met = [](const std::optional<Span>& limit, Span value) { return !limit || value <= *limit; };
