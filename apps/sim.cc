@@ -106,8 +106,8 @@ void print_table(const std::vector<journal::RunSummary>& runs) {
                  run.extrapolations);
     }
     for (const auto& [what, share] : run.unknown_rates()) {
-      fmt::print("{}: of {} of the energy nobody knows the {}; it is booked at the last known one\n", run.recipe,
-                 percent(share), what);
+      fmt::print("{}: of {} of the energy nobody knows the {}; sums take the last known one, requests have none\n",
+                 run.recipe, percent(share), what);
     }
     print_extrapolated(run);
     if (run.tokens.cached_prompt > 0) {

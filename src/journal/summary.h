@@ -94,6 +94,10 @@ struct UsageRow {
   Joules energy;
   GramsCo2 carbon;  ///< NaN, too, where no intensity was known all the while
   Usd cost;
+  /// Of tenants and classes, of these: some of their energy was drawn at an unknown intensity, or price; it is in the
+  /// figures at the last known one. NaN where it is so of all of them.
+  std::int64_t unknown_carbon_requests = 0;
+  std::int64_t unknown_price_requests = 0;
   Joules unknown_carbon{};  ///< of instances and sites: see EnergySplit
   Joules unknown_price{};   ///< likewise
 };
