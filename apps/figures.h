@@ -3,22 +3,15 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <optional>
 #include <string>
 
 #include "journal/summary.h"
-#include "units/time.h"
 
 namespace wattle::apps {
 
 /// "98.2%" of a share.
 inline std::string percent(double share, int decimals = 1) {
   return std::isnan(share) ? "-" : fmt::format("{:.{}f}%", share * 100.0, decimals);
-}
-
-/// "98.2%" of an attainment, "-" where nobody stated that objective: none is kept, none missed.
-inline std::string attained(double share, const std::optional<Span>& objective, int decimals = 1) {
-  return objective ? percent(share, decimals) : "-";
 }
 
 /// "37 ms": a figure of that distribution.

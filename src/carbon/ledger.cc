@@ -137,6 +137,10 @@ void Ledger::book(Meter& meter, Span span) {
   if (!rates.price_known) totals.unknown_price += energy;
   Span& measured = meter.metered ? totals.metered : totals.unmetered;
   measured = measured + span;
+  // What draws nothing emits and costs nothing, whatever the rates.
+  const bool draws = energy != Picojoules();
+  const Unknown unknown{!meter.metered, draws && !rates.intensity_known, draws && !rates.price_known};
+  meter.unknown.add(unknown, span);
   const std::int64_t tokens = meter.decode_requests + meter.prefill_tokens;
   if (tokens == 0) {
     totals.idle += booking(energy, gpu_time);
@@ -148,7 +152,7 @@ void Ledger::book(Meter& meter, Span span) {
   const Span prefill_gpus(static_cast<std::int64_t>(share_of(gpu_time.ns(), meter.prefill_tokens, tokens)));
   if (meter.prefill_tokens > 0) {
     meter.open_prefill += booking(prefill, prefill_gpus);
-    meter.open_unmetered = meter.open_unmetered || !meter.metered;
+    meter.open_unknown |= unknown;
   }
   if (meter.decode_requests == 0) return;  // prefill is then all of it
   const Picojoules decode = energy - prefill;
@@ -187,7 +191,7 @@ void Ledger::decode_joined(InstanceId instance, Account& account, Instant at) {
   Meter& meter = meter_of(instance);
   close(meter, at);
   account.joined_at = meter.decode_share;
-  account.unmetered_at = meter.totals.unmetered;
+  account.unknown_at = meter.unknown;
 }
 
 void Ledger::decode_left(InstanceId instance, Account& account, Instant at) {
@@ -195,8 +199,8 @@ void Ledger::decode_left(InstanceId instance, Account& account, Instant at) {
   close(meter, at);
   account.decode += meter.decode_share - account.joined_at;
   account.joined_at = meter.decode_share;
-  account.unmetered = account.unmetered || meter.totals.unmetered != account.unmetered_at;
-  account.unmetered_at = meter.totals.unmetered;
+  account.unknown |= meter.unknown.since(account.unknown_at);
+  account.unknown_at = meter.unknown;
 }
 
 void Ledger::settle_prefill(InstanceId instance, Instant at, std::span<const Share> shares) {
@@ -213,19 +217,21 @@ void Ledger::settle_prefill(InstanceId instance, Instant at, std::span<const Sha
                        Span(static_cast<std::int64_t>(of(open.gpu_time.ns()))),
                        {of(open.cost.value)}};
     share.account->prefill += part;
-    share.account->unmetered = share.account->unmetered || meter.open_unmetered;
+    share.account->unknown |= meter.open_unknown;
     meter.totals.prefill += part;
     left = left - part;
   }
   meter.totals.residue += left;
   meter.open_prefill = {};
-  meter.open_unmetered = false;
+  meter.open_unknown = {};
 }
 
 Charge Ledger::request_left(const Request& request, std::int32_t output_tokens, const Account& account, ModelId model) {
   for (Usage* usage : {&usage_, &row(tenants_, model, request.tenant), &row(classes_, model, request.request_class)}) {
     ++usage->requests;
-    usage->unmetered_requests += account.unmetered ? 1 : 0;
+    usage->unmetered_requests += account.unknown.power ? 1 : 0;
+    usage->unknown_carbon_requests += account.unknown.intensity ? 1 : 0;
+    usage->unknown_price_requests += account.unknown.price ? 1 : 0;
     usage->prompt_tokens += request.prompt_tokens;
     usage->output_tokens += output_tokens;
     usage->booked += account.total();

@@ -9,8 +9,11 @@
 //   total = prefill + decode + idle + residue, per instance, site and over the fleet;
 //   prefill + decode = sum over requests = sum over models and tenants = sum over models and classes.
 // Power that nobody measured is unknown, not zero: such time is counted, and a request that was served then is marked.
+// So is one that drew energy while its site's intensity or price was unknown: its carbon or cost is no number. Sums
+// take the last known value for it, and say of how much energy.
 #include <cstdint>
 #include <deque>
+#include <limits>
 #include <map>
 #include <optional>
 #include <span>
@@ -87,17 +90,48 @@ struct Booking {
   constexpr bool operator==(const Booking&) const = default;
 };
 
+/// What was not known of some of it.
+struct Unknown {
+  bool power = false;      ///< nobody measured
+  bool intensity = false;  ///< of energy that it drew
+  bool price = false;      ///< likewise
+  constexpr Unknown& operator|=(const Unknown& o) {
+    power = power || o.power;
+    intensity = intensity || o.intensity;
+    price = price || o.price;
+    return *this;
+  }
+};
+
+/// For how long each was not known of an instance.
+struct UnknownTime {
+  Span power;
+  Span intensity;
+  Span price;
+  void add(const Unknown& unknown, Span span) {
+    if (unknown.power) power = power + span;
+    if (unknown.intensity) intensity = intensity + span;
+    if (unknown.price) price = price + span;
+  }
+  /// What of it has grown since.
+  [[nodiscard]] Unknown since(const UnknownTime& then) const {
+    return {power != then.power, intensity != then.intensity, price != then.price};
+  }
+};
+
 /// What one request has been booked; lives with the driver's record of the request.
 struct Account {
   Booking prefill;
   Booking decode;
   Booking joined_at;       ///< the instance's decode share when the request joined
-  Span unmetered_at;       ///< the instance's unmetered time then
-  bool unmetered = false;  ///< some of it was served while nobody measured
+  UnknownTime unknown_at;  ///< the instance's then
+  Unknown unknown;
   [[nodiscard]] Booking total() const { return prefill + decode; }
   [[nodiscard]] Charge charge() const {
+    constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
     const Booking all = total();
-    return {all.energy, all.carbon.grams(), all.cost.usd(), !unmetered};
+    return {all.energy, unknown.intensity ? GramsCo2(kUnknown) : all.carbon.grams(),
+            unknown.price ? Usd(kUnknown) : all.cost.usd(), !unknown.power};
   }
 };
 
@@ -133,6 +167,8 @@ struct Usage {
   Usage& operator+=(const Usage& o) {
     requests += o.requests;
     unmetered_requests += o.unmetered_requests;
+    unknown_carbon_requests += o.unknown_carbon_requests;
+    unknown_price_requests += o.unknown_price_requests;
     prompt_tokens += o.prompt_tokens;
     output_tokens += o.output_tokens;
     booked += o.booked;
@@ -140,6 +176,9 @@ struct Usage {
   }
   std::int64_t requests = 0;
   std::int64_t unmetered_requests = 0;  ///< of these: with energy that nobody measured, which is not in `booked`
+  /// Of these: with energy at an unknown intensity, or price; in `booked` at the last known one.
+  std::int64_t unknown_carbon_requests = 0;
+  std::int64_t unknown_price_requests = 0;
   std::int64_t prompt_tokens = 0;
   std::int64_t output_tokens = 0;
   Booking booked;
@@ -237,9 +276,10 @@ class Ledger {
     SiteId site;
     Instant since;
     Rates rates;
-    Booking decode_share;         ///< cumulative, per decoding request
-    Booking open_prefill;         ///< not yet settled
-    bool open_unmetered = false;  ///< some of open_prefill was not measured
+    Booking decode_share;  ///< cumulative, per decoding request
+    Booking open_prefill;  ///< not yet settled
+    Unknown open_unknown;  ///< of open_prefill
+    UnknownTime unknown;
     Totals totals;
   };
   [[nodiscard]] Meter& meter_of(InstanceId id) { return meters_[index_.at(id)]; }

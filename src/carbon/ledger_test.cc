@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include <cmath>
+
 namespace wattle::carbon {
 namespace {
 
@@ -190,6 +192,48 @@ TEST(Ledger, WhatNobodyMetersIsUnknownAndRequestsServedThenSaySo) {
   EXPECT_EQ(ledger.fleet().metered, Span::s(4));
   EXPECT_DOUBLE_EQ(joules(ledger.fleet().total), 400.0) << "the second nobody measured is in no sum";
   EXPECT_DOUBLE_EQ(ledger.fleet().idle_tail.joules().value(), 200.0);
+}
+
+TEST(Ledger, WhatIsDrawnAtAnUnknownIntensityOrPriceHasNoCarbonOrCostOfARequest) {
+  SiteRates rates;
+  rates.intensity = *IntensitySeries::from_points({{at_s(0), GramsPerKwh(400.0)}}, at_s(10));
+  rates.electricity = *PriceSeries::from_points({{at_s(0), UsdPerMwh(50.0)}}, at_s(20));
+  Ledger ledger({rates});
+  ledger.add_instance(Instant(), 1);
+  const auto decode = [&](std::int64_t from_s, std::int64_t to_s, std::int64_t milliwatts) {
+    Account account;
+    ledger.decode_joined(kOne, account, at_s(from_s));
+    ledger.power_changes(kOne, at_s(from_s), Milliwatts(milliwatts), 1, 0);
+    ledger.decode_left(kOne, account, at_s(to_s));
+    ledger.power_changes(kOne, at_s(to_s), Milliwatts(0), 0, 0);
+    return ledger.request_left({}, 1, account);
+  };
+  const auto prompt = [&](std::int64_t from_s, std::int64_t to_s) {
+    Account account;
+    ledger.power_changes(kOne, at_s(from_s), Milliwatts(100'000), 0, 5);
+    ledger.settle_prefill(kOne, at_s(to_s), std::vector<Ledger::Share>{{&account, 5}});
+    ledger.power_changes(kOne, at_s(to_s), Milliwatts(0), 0, 0);
+    return ledger.request_left({}, 1, account);
+  };
+  const auto is_known = [](double value) { return !std::isnan(value); };
+  struct Case {
+    Charge charge;
+    bool carbon, cost;
+  };
+  const Case cases[] = {{decode(1, 3, 100'000), true, true},   {prompt(3, 4), true, true},
+                        {decode(8, 12, 100'000), false, true}, {prompt(12, 13), false, true},
+                        {decode(13, 14, 0), true, true},       {decode(18, 21, 100'000), false, false},
+                        {prompt(21, 22), false, false}};
+  for (const Case& one : cases) {
+    const auto which = &one - cases;
+    EXPECT_TRUE(one.charge.metered) << which;
+    EXPECT_EQ(is_known(one.charge.carbon.value()), one.carbon) << which;
+    EXPECT_EQ(is_known(one.charge.cost.value()), one.cost) << which;
+  }
+  EXPECT_EQ(ledger.usage().requests, 7);
+  EXPECT_EQ(ledger.usage().unknown_carbon_requests, 4);
+  EXPECT_EQ(ledger.usage().unknown_price_requests, 2);
+  EXPECT_EQ(ledger.usage().booked, ledger.fleet().prefill + ledger.fleet().decode) << "and parts are the whole";
 }
 
 TEST(Ledger, TellsWhatIsDrawnWithoutClosing) {

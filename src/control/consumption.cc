@@ -32,10 +32,14 @@ journal::UsageRow row(std::string name, const carbon::Booking& booked, bool mete
 }
 
 journal::UsageRow row(std::string name, const carbon::Usage& usage, const Pricing& pricing) {
-  const bool metered = usage.requests == 0 || usage.requests > usage.unmetered_requests;
-  auto made = row(std::move(name), usage.booked, metered, pricing);
+  const auto of_some = [&](std::int64_t unknown) { return usage.requests == 0 || usage.requests > unknown; };
+  auto made = row(std::move(name), usage.booked, of_some(usage.unmetered_requests), pricing);
+  if (!of_some(usage.unknown_carbon_requests)) made.carbon = GramsCo2(kUnknown);
+  if (!of_some(usage.unknown_price_requests)) made.cost = Usd(kUnknown);
   made.requests = usage.requests;
   made.unmetered_requests = usage.unmetered_requests;
+  made.unknown_carbon_requests = usage.unknown_carbon_requests;
+  made.unknown_price_requests = usage.unknown_price_requests;
   made.prompt_tokens = usage.prompt_tokens;
   made.output_tokens = usage.output_tokens;
   return made;

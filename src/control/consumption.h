@@ -18,7 +18,7 @@ namespace wattle::control {
                                                const Service& service = {},
                                                const std::function<std::string(TenantId)>& tenant_name = nullptr);
 
-/// The ledger's charge of one request, whose cost is not a number where it is not known: some site states no price, or
+/// The ledger's charge of one request, whose cost is, besides, not a number where some site states no price, or
 /// electricity is paid apart and nobody metered it.
 [[nodiscard]] Charge known(const carbon::Ledger& ledger, Charge charge);
 

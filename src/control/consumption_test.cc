@@ -50,5 +50,36 @@ TEST(Consumption, WhatWasDrawnAtUnknownPricesAloneCostNobodyKnowsWhat) {
   EXPECT_TRUE(std::isnan(used.by_site[0].cost.value()));
 }
 
+TEST(Consumption, RequestsAtUnknownRatesAreCountedAndOfNothingElseNothingIsKnown) {
+  std::vector<carbon::SiteRates> sites(1);
+  sites[0].intensity = *carbon::IntensitySeries::from_points({{at_s(0), GramsPerKwh(50.0)}}, at_s(200));
+  sites[0].gpu_price = UsdPerHour(2.0);
+  carbon::Ledger ledger(std::move(sites));
+  ledger.add_instance(Instant(), 1);
+  for (const std::int32_t tenant : {0, 1, 1}) {
+    const std::int64_t from_s = tenant == 0 ? 100 : 300 + 10 * ledger.usage().requests;
+    carbon::Account account;
+    ledger.decode_joined(InstanceId(0), account, at_s(from_s));
+    ledger.power_changes(InstanceId(0), at_s(from_s), Milliwatts(1'000), 1, 0);
+    ledger.decode_left(InstanceId(0), account, at_s(from_s + 5));
+    ledger.power_changes(InstanceId(0), at_s(from_s + 5), Milliwatts(0), 0, 0);
+    Request request;
+    request.tenant = TenantId(tenant);
+    const Charge charge = known(ledger, ledger.request_left(request, 1, account));
+    EXPECT_EQ(std::isnan(charge.carbon.value()), tenant == 1);
+    EXPECT_GT(charge.cost.value(), 0.0);
+  }
+  const auto used = consumption(ledger, "simulated", {}, nullptr);
+  EXPECT_EQ(used.all_requests.unknown_carbon_requests, 2);
+  EXPECT_GT(used.all_requests.carbon.value(), 0.0);
+  ASSERT_EQ(used.by_tenant.size(), 2U);
+  EXPECT_EQ(used.by_tenant[0].unknown_carbon_requests, 0);
+  EXPECT_GT(used.by_tenant[0].carbon.value(), 0.0);
+  EXPECT_EQ(used.by_tenant[1].unknown_carbon_requests, 2);
+  EXPECT_TRUE(std::isnan(used.by_tenant[1].carbon.value()));
+  EXPECT_GT(used.by_tenant[1].cost.value(), 0.0);
+  EXPECT_EQ(used.by_tenant[1].unknown_price_requests, 0);
+}
+
 }  // namespace
 }  // namespace wattle::control

@@ -115,10 +115,14 @@ class Trials {
 }  // namespace
 
 double short_of(const journal::Attainment& ours, const journal::Attainment& baseline) {
-  // Of gaps a run may have none, or the baseline: there is nothing to keep then.
-  const double itl = std::isnan(baseline.itl) || std::isnan(ours.itl) ? 0.0 : baseline.itl - ours.itl;
-  return std::max(
-      {baseline.ttft - ours.ttft, itl, baseline.tbt - ours.tbt, baseline.e2e - ours.e2e, baseline.all - ours.all});
+  // Of an objective that nobody states there is nothing to keep, nor of gaps where a run had none.
+  using journal::Attainment;
+  const auto short_by = [&](double Attainment::*share) {
+    const double points = baseline.*share - ours.*share;
+    return std::isnan(points) ? 0.0 : points;
+  };
+  return std::max({short_by(&Attainment::ttft), short_by(&Attainment::itl), short_by(&Attainment::tbt),
+                   short_by(&Attainment::e2e), short_by(&Attainment::all)});
 }
 
 Result<journal::RunSummary> run_half(const config::LoadedScenario& scenario, const systems::LoadedRecipe& recipe,

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <utility>
 
 namespace wattle::gateway {
@@ -10,7 +11,8 @@ bool asks_for_energy(const net::HeaderFields& headers) { return headers.get("X-W
 
 EnergySaid EnergySaid::of(const Outcome& outcome, const char* meters) {
   if (!outcome.metered) return {std::nullopt, std::nullopt, meters};
-  return {outcome.energy.joules().value(), outcome.carbon.value(), meters};
+  const double grams = outcome.carbon.value();
+  return {outcome.energy.joules().value(), std::isnan(grams) ? std::nullopt : std::optional(grams), meters};
 }
 
 std::string EnergySaid::members() const {

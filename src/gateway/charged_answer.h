@@ -14,7 +14,8 @@ namespace wattle::gateway {
 /// Header of a request that asks: "X-Wattle-Usage: energy".
 [[nodiscard]] bool asks_for_energy(const net::HeaderFields& headers);
 
-/// What its usage says of an answer's energy: null where nobody metered it (in full), or not in time.
+/// What its usage says of an answer's energy: null where nobody metered it (in full), or not in time;
+/// grams, too, where some of it was drawn at an unknown intensity.
 struct EnergySaid {
   std::optional<double> joules;
   std::optional<double> grams;

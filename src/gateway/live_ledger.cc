@@ -285,7 +285,7 @@ void LiveLedger::let_go(Billed& r) {
     Billed& request = *find(r.of);
     request.account.prefill += r.account.prefill;
     request.account.decode += r.account.decode;
-    request.account.unmetered = request.account.unmetered || r.account.unmetered;
+    request.account.unknown |= r.account.unknown;
     billed_.erase(r.request.id.value());
     --request.attempts;
     return let_go(request);
@@ -351,7 +351,7 @@ void LiveLedger::gone(InstanceId instance, Instant now) {
   for (auto& [id, r] : billed_) {
     if (r.decode != instance || !std::exchange(r.sharing, false)) continue;
     ledger_.decode_left(instance, r.account, at);
-    r.account.unmetered = true;
+    r.account.unknown.power = true;
   }
   ledger_.instance_gone(instance, at);
   erase_at(meters_, index_.remove(instance));

@@ -22,6 +22,7 @@ OutputFile::OutputFile(OutputFile&& other) noexcept
     : path_(std::move(other.path_)),
       descriptor_(std::exchange(other.descriptor_, -1)),
       buffer_(std::move(other.buffer_)),
+      bytes_(other.bytes_),
       error_(other.error_) {}
 
 OutputFile::~OutputFile() {
@@ -42,6 +43,7 @@ void OutputFile::drain() {
     const ssize_t n = ::write(descriptor_, rest.data(), rest.size());
     if (n >= 0) {
       rest.remove_prefix(static_cast<std::size_t>(n));
+      bytes_ += n;
     } else if (errno != EINTR) {
       error_ = errno;
     }

@@ -26,6 +26,8 @@ class OutputFile {
   }
   /// Hands the buffer to the system now: it outlives this process. Errors: the first of the file's life.
   [[nodiscard]] Result<void> flush();
+  /// Handed to the system so far.
+  [[nodiscard]] std::int64_t bytes() const { return bytes_; }
   /// Flushes, closes, and returns the first error of the file's life.
   [[nodiscard]] Result<void> close();
 
@@ -39,6 +41,7 @@ class OutputFile {
   std::string path_;
   int descriptor_ = -1;
   std::string buffer_;
+  std::int64_t bytes_ = 0;
   int error_ = 0;  ///< errno of the first failed write
 };
 

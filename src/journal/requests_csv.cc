@@ -169,10 +169,12 @@ void append_request_row(std::string& out, const Outcome& o) {
   append_instance(out, o.prefill_instance), comma();
   append_instance(out, o.decode_instance), comma();
   append_whole(out, o.gaps_within_itl), comma();
-  // What nobody metered is unknown, hence empty.
+  // What nobody metered is unknown, hence empty; so is what was drawn at an unknown intensity or price.
   if (o.metered) append_decimal(out, o.energy.value(), 12);
   comma();
-  if (o.metered) append_decimal(out, static_cast<Int128>(std::llround(o.carbon.value() * 1e9)), 9);
+  if (o.metered && std::isfinite(o.carbon.value())) {
+    append_decimal(out, static_cast<Int128>(std::llround(o.carbon.value() * 1e9)), 9);
+  }
   comma();
   // Known without a meter where the GPUs' price holds the electricity's; unknown with one where no price is stated.
   if (std::isfinite(o.cost.value())) append_decimal(out, static_cast<Int128>(std::llround(o.cost.value() * 1e12)), 12);
@@ -237,10 +239,14 @@ Result<void> parse_requests(std::string_view text, const std::string& name,
     o.metered = !csv->field(kEnergy).empty();
     if (o.metered) {
       Int128 energy = 0;
-      Int128 carbon = 0;
       row.decimal(kEnergy, energy, 12, "give joules such as 12.5, or nothing where they are unknown");
-      row.decimal(kCarbon, carbon, 9, "give grams such as 0.25");
       o.energy = Picojoules(energy);
+    }
+    if (o.metered && csv->field(kCarbon).empty()) {
+      o.carbon = GramsCo2(std::numeric_limits<double>::quiet_NaN());
+    } else if (o.metered) {
+      Int128 carbon = 0;
+      row.decimal(kCarbon, carbon, 9, "give grams such as 0.25, or nothing where they are unknown");
       o.carbon = GramsCo2(static_cast<double>(carbon) * 1e-9);
     }
     if (csv->field(kCost).empty()) {

@@ -1,5 +1,8 @@
 #include "journal/run_directory.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <array>
 #include <filesystem>
 #include <optional>
@@ -58,6 +61,29 @@ Result<std::string> set_aside_unended(const std::string& directory) {
   return to.string();
 }
 
+Result<void> check_sizes(const std::string& directory, const RunFile& run) {
+  for (const char* name : kFiles) {
+    const auto wrote = run.bytes.find(name);
+    if (wrote == run.bytes.end()) continue;
+    const std::string path = (fs::path(directory) / name).string();
+    std::error_code absent;  // its reader says so
+    const auto size = static_cast<std::int64_t>(fs::file_size(path, absent));
+    if (absent || size == wrote->second || (size > wrote->second && !run.ended)) continue;
+    if (size > wrote->second) {
+      return bad_input(path, fmt::format("holds {} bytes where the run wrote {}: it was changed since; write the run "
+                                         "again",
+                                         size, wrote->second));
+    }
+    const auto text = read_file(path);
+    if (!text) return std::unexpected(text.error());
+    return bad_input(fmt::format("{}:{}", path, 1 + std::ranges::count(*text, '\n')),
+                     fmt::format("the file is cut off here: it holds {} of the {} bytes that the run wrote; copy it "
+                                 "again, or write the run again",
+                                 size, wrote->second));
+  }
+  return {};
+}
+
 struct RunWriter::Impl {
   std::string directory;
   RunFacts facts;
@@ -69,7 +95,12 @@ struct RunWriter::Impl {
 
   [[nodiscard]] std::string path(const char* name) const { return (fs::path(directory) / name).string(); }
   [[nodiscard]] std::string run_text(const RunSummary& summary, const RunCurves& curves) const {
-    return run_json({.facts = facts, .files = wanted, .summary = summary, .curves = curves});
+    RunFile run{.facts = facts, .files = wanted, .summary = summary, .curves = curves};
+    const std::optional<OutputFile>* const files[] = {&decisions, &requests, &timeseries, &trace};
+    for (std::size_t i = 0; i < kFiles.size(); ++i) {
+      if (*files[i]) run.bytes[kFiles[i]] = (*files[i])->bytes();
+    }
+    return run_json(run);
   }
 };
 

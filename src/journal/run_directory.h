@@ -1,5 +1,7 @@
 #pragma once
 // A run on disk: run.json (facts, summary, curves) beside decisions.jsonl, requests.csv, timeseries.csv and trace.json.
+#include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -56,6 +58,8 @@ struct RunFile {
   RunSummary summary;
   RunCurves curves;
   bool ended = true;  ///< false: read from the last checkpoint of a run that goes on, or was killed
+  /// Of each file beside run.json when that was written, by its name; empty: an older wattle's run.
+  std::map<std::string, std::int64_t> bytes = {};
 };
 
 /// Makes `directory` and holds it for a live run: two would write over each other's record. Errors: External, another
@@ -69,6 +73,9 @@ struct RunFile {
 
 /// Errors: no such directory, no run.json in it, bad JSON (file:line), a missing or wrong key (file, key).
 [[nodiscard]] Result<RunFile> read_run(const std::string& directory);
+/// Each file of `run`'s that is in `directory` is as long as it was; longer only of a run that has not ended. Errors:
+/// one that was cut off (where = file:line) or changed.
+[[nodiscard]] Result<void> check_sizes(const std::string& directory, const RunFile& run);
 [[nodiscard]] Result<RunFile> parse_run(std::string_view text, const std::string& name);
 [[nodiscard]] std::string run_json(const RunFile& run);
 

@@ -143,6 +143,7 @@ RunSummary a_summary() {
   s.recipe = "eco-freq";
   s.requests.arrived = 7;
   s.energy.total = Joules(12.5);
+  s.slo = s.slo.of_stated(facts().slo);
   return s;
 }
 
@@ -154,7 +155,6 @@ TEST_F(RunDirectory, EverythingWrittenIsReadBack) {
   RunCurves curves;
   curves.itl = {{1.0, 0.5}, {2.5, 1.0}};
   ASSERT_TRUE((*writer)->close(a_summary(), curves));
-
   const auto run = read_run(directory_.string());
   ASSERT_TRUE(run) << run.error().message();
   EXPECT_EQ(run->facts.scenario, facts().scenario);

@@ -216,6 +216,7 @@ std::string run_json(const RunFile& run) {
                        {"requests", run.files.requests},
                        {"timeseries", run.files.timeseries},
                        {"trace", run.files.trace}};
+  if (!run.bytes.empty()) json["bytes"] = run.bytes;
   json["summary"] = to_json(run.summary);
   json["curves"] = to_json(run.curves);
   // Names come from users; bytes that are not UTF-8 must not make the file unreadable.
@@ -260,12 +261,21 @@ Result<RunFile> parse_run(std::string_view text, const std::string& name) {
   run.facts.fairness = fairness_from(json["facts"], problem);
   if (problem.empty()) run.facts.sites = sites_from(json["facts"], problem);
   if (!problem.empty()) return bad_input(name, problem);
+  if (const auto bytes = json.find("bytes"); bytes != json.end()) {
+    if (!bytes->is_object()) return bad_input(name, "key bytes must be an object");
+    for (const auto& [file, size] : bytes->items()) {
+      if (!size.is_number_integer()) return bad_input(name, fmt::format("key bytes.{} must be a whole number", file));
+      run.bytes[file] = size.get<std::int64_t>();
+    }
+  }
   for (const char* key : {"summary", "curves"}) {
     if (!json.contains(key)) return bad_input(name, fmt::format("key {} is missing", key));
   }
   auto summary = summary_from_json(json["summary"], name + " (summary)");
   if (!summary) return std::unexpected(summary.error());
   run.summary = std::move(*summary);
+  // Files of before objectives that nobody states had no share say 1.
+  run.summary.slo = run.summary.slo.of_stated(run.facts.service.judged(run.facts.slo).strictest());
   auto curves = curves_from_json(json["curves"], name);
   if (!curves) return std::unexpected(curves.error());
   run.curves = std::move(*curves);

@@ -1,6 +1,7 @@
 // Classes and tiers through the journal: judged, counted, written and read back.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "journal/requests_csv.h"
@@ -89,6 +90,7 @@ TEST(ServiceRows, FactsKeepWhatRequestsAreHeldTo) {
   RunFile run;
   run.facts.driver = "sim";
   run.facts.slo.ttft = Span::ms(100);
+  run.summary.slo = {1.0, 1.0, 1.0, 1.0, 1.0};  // of before those that nobody states had none
   run.facts.service = service();
   const auto read = parse_run(run_json(run), "run.json");
   ASSERT_TRUE(read) << read.error().message();
@@ -97,6 +99,26 @@ TEST(ServiceRows, FactsKeepWhatRequestsAreHeldTo) {
   ASSERT_TRUE(s.objectives);
   EXPECT_EQ(s.objectives->of(TierId(1), ClassId(0)).ttft, Span::ms(300));
   EXPECT_EQ(s.objectives->tiers()[1].name, "loose");
+  EXPECT_EQ(read->summary.slo.ttft, 1.0);
+  EXPECT_TRUE(std::isnan(read->summary.slo.e2e)) << "no tier or size states it";
+}
+
+TEST(Requests, ACarbonThatIsUnknownIsAnEmptyCellBesideItsEnergy) {
+  Outcome o;
+  o.energy = Picojoules(1'500'000'000'000);
+  o.carbon = GramsCo2(std::nan(""));
+  o.cost = Usd(std::nan(""));
+  std::string row;
+  append_request_row(row, o);
+  EXPECT_NE(row.find(",1.500000000000,,,"), std::string::npos) << row;
+  std::size_t rows = 0;
+  ASSERT_TRUE(parse_requests(std::string(requests_csv_header()) + row, "r", [&](const Outcome& read) {
+    ++rows;
+    EXPECT_TRUE(read.metered);
+    EXPECT_EQ(read.energy, o.energy);
+    EXPECT_TRUE(std::isnan(read.carbon.value()) && std::isnan(read.cost.value()));
+  }));
+  EXPECT_EQ(rows, 1U);
 }
 
 TEST(Requests, OneThatHasNotLeftHasARowToo) {

@@ -73,6 +73,11 @@ std::int64_t tokens_within(const Outcome& o, Span limit) {
 
 }  // namespace
 
+Attainment Attainment::of_stated(const Slo& stated) const {
+  const auto share = [](double of, const std::optional<Span>& objective) { return objective ? of : std::nan(""); };
+  return {share(ttft, stated.ttft), share(itl, stated.itl), share(tbt, stated.tbt), share(e2e, stated.e2e), all};
+}
+
 std::vector<std::pair<const char*, double>> RunSummary::unknown_rates() const {
   std::vector<std::pair<const char*, double>> shares;
   for (const auto& [what, joules] : {std::pair{"carbon intensity", energy.unknown_carbon},
@@ -249,7 +254,8 @@ RunSummary RunStatistics::summary() const {
                      .itl = share_of(within_, gaps_.count()),
                      .tbt = share_of(tbt_met_, counts_.arrived),
                      .e2e = share_of(e2e_met_, counts_.arrived),
-                     .all = share_of(all_met_, counts_.arrived)};
+                     .all = share_of(all_met_, counts_.arrived)}
+              .of_stated(objectives_.strictest());
   s.ttft = describe(ttft_, ttft_.mean());
   s.itl = describe(gaps_.histogram(), gaps_.mean_ns());
   s.tbt = describe(tbt_, tbt_.mean());

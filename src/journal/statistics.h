@@ -21,7 +21,7 @@ namespace wattle::journal {
 /// Attainment (all over ARRIVED requests, so one that is rejected, failed, cancelled or still in flight misses):
 ///  ttft/tbt/e2e: finished within the SLO; itl: share of all token gaps within their requests' SLO;
 ///  all: finished and every stated SLO met, ITL by the request's mean gap (docs/decisions/0005).
-///  A share of nothing is NaN.
+///  A share of nothing is NaN, and so is that of an objective which no tier or size states.
 ///
 /// fairness_jain = (sum x)^2 / (n sum x^2) over groups, x = share of the group's requests that met every stated SLO.
 ///  Groups are the tenants when more than one was seen, else the four quartiles of output length (requests that

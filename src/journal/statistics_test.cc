@@ -152,7 +152,7 @@ TEST(RunStatistics, ARequestMeetsTheItlObjectiveByItsMeanGap) {
   EXPECT_DOUBLE_EQ(stats.summary().slo.all, 0.5);
 }
 
-TEST(RunStatistics, AnUnstatedSloIsMetByWhatFinished) {
+TEST(RunStatistics, AnObjectiveThatNobodyStatesHasNoShare) {
   RunStatistics stats(Slo{});
   stats.add_arrivals(2);
   stats.outcome(finished(1, Span::s(100), Span::s(200), 2, 0));
@@ -160,10 +160,29 @@ TEST(RunStatistics, AnUnstatedSloIsMetByWhatFinished) {
   cancelled.fate = Fate::Cancelled;
   stats.outcome(cancelled);
   const RunSummary s = stats.summary();
-  EXPECT_DOUBLE_EQ(s.slo.all, 0.5);
-  EXPECT_DOUBLE_EQ(s.slo.ttft, 0.5);
-  EXPECT_TRUE(std::isnan(s.slo.itl)) << "of no gap";
+  EXPECT_DOUBLE_EQ(s.slo.all, 0.5) << "finished";
+  const auto json = to_json(s);
+  for (const char* key : {"ttft", "itl", "tbt", "e2e"}) {
+    EXPECT_TRUE(json["slo"][std::string(key) + "_attainment"].is_null()) << key;
+  }
   EXPECT_EQ(s.requests.cancelled, 1);
+}
+
+TEST(RunStatistics, AnObjectiveThatOneTierStatesIsMetByTheOthersThatFinished) {
+  Tier strict;
+  strict.slo = slo_ttft();
+  RunStatistics stats(Objectives(Slo{}, {}, {}, {Tier{}, strict}));
+  stats.add_arrivals(3);
+  Outcome o = finished(1, Span::s(100), Span::s(200), 2, 0);
+  stats.outcome(o);
+  for (const std::int64_t ttft_ms : {50, 200}) {
+    o = finished(2, Span::ms(ttft_ms), Span::s(200), 2, 0);
+    o.request.tier = TierId(1);
+    stats.outcome(o);
+  }
+  const RunSummary s = stats.summary();
+  EXPECT_DOUBLE_EQ(s.slo.ttft, 2.0 / 3);
+  EXPECT_TRUE(std::isnan(s.slo.e2e));
 }
 
 TEST(RunStatistics, CountsOnlyEnforcedClockDecisions) {

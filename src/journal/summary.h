@@ -94,6 +94,10 @@ struct UsageRow {
   Joules energy;
   GramsCo2 carbon;  ///< NaN, too, where no intensity was known all the while
   Usd cost;
+  /// Of tenants and classes, of these: some of their energy was drawn at an unknown intensity, or price; it is in the
+  /// figures at the last known one. NaN where it is so of all of them.
+  std::int64_t unknown_carbon_requests = 0;
+  std::int64_t unknown_price_requests = 0;
   Joules unknown_carbon{};  ///< of instances and sites: see EnergySplit
   Joules unknown_price{};   ///< likewise
 };
@@ -116,14 +120,17 @@ struct Consumption {
   std::vector<UsageRow> by_site;
 };
 
-/// Shares in [0, 1]; NaN, null in JSON: of nothing. An SLO that is not stated counts as met by every request that
-/// finished.
+/// Shares in [0, 1]; NaN, null in JSON: of nothing, or of an SLO that no request is held to. One that only some are
+/// held to counts as met by the others that finished.
 struct Attainment {
   double ttft = 0.0;  ///< of arrived requests
   double itl = 0.0;   ///< of all token gaps
   double tbt = 0.0;   ///< of arrived requests, by their mean gap
   double e2e = 0.0;   ///< of arrived requests
   double all = 0.0;   ///< of arrived requests: finished, with every stated SLO met (ITL: by its mean gap)
+
+  /// NaN for what `stated` does not state.
+  [[nodiscard]] Attainment of_stated(const Slo& stated) const;
 };
 
 /// How requests of one class or tier were served, of those that left; shares in [0, 1], NaN (null in JSON) where none

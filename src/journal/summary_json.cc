@@ -39,6 +39,8 @@ void visit_usage(V& v, R& row, bool of_requests) {
   if (of_requests) {
     v.added_count("requests", row.requests);
     v.added_count("unmetered_requests", row.unmetered_requests);
+    v.added_count("unknown_carbon_requests", row.unknown_carbon_requests);
+    v.added_count("unknown_price_requests", row.unknown_price_requests);
     v.added_count("prompt_tokens", row.prompt_tokens);
     v.added_count("output_tokens", row.output_tokens);
   }

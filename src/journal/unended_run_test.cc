@@ -57,6 +57,28 @@ TEST_F(UnendedRun, IsKeptWhereItCanBeRead) {
   }
 }
 
+TEST_F(UnendedRun, ItsFilesMayHaveGrownAndNoneMayHaveShrunk) {
+  const std::string requests = (directory_ / "requests.csv").string();
+  for (const bool ends : {false, true}) {
+    run(2, ends);
+    const auto kept = read_run(directory_.string());
+    ASSERT_TRUE(kept) << kept.error().message();
+    const std::string whole = read_file(requests).value();
+    ASSERT_EQ(kept->bytes.size(), 3U) << "no trace is wanted";
+    EXPECT_EQ(kept->bytes.at("requests.csv"), std::ssize(whole));
+    EXPECT_EQ(parse_run(run_json(*kept), "run.json")->bytes, kept->bytes) << "written again, it keeps them";
+    EXPECT_TRUE(check_sizes(directory_.string(), *kept));
+    ASSERT_TRUE(write_file(requests, whole + "3,"));
+    EXPECT_EQ(check_sizes(directory_.string(), *kept).has_value(), !ends);
+    ASSERT_TRUE(write_file(requests, whole.substr(0, whole.size() - 5)));
+    const auto cut = check_sizes(directory_.string(), *kept);
+    ASSERT_FALSE(cut);
+    EXPECT_EQ(cut.error().where, requests + ":3");
+    fs::remove(requests);
+    EXPECT_TRUE(check_sizes(directory_.string(), *kept)) << "its reader says so";
+  }
+}
+
 TEST_F(UnendedRun, WhatEndedOrHoldsNothingIsReplaced) {
   run(2, true);
   EXPECT_EQ(set_aside(), "");

@@ -17,7 +17,7 @@ enum class Fate : std::uint8_t {
   InFlight,   ///< it has not left: the run ended
 };
 
-/// What a request has used; booked by the ledger.
+/// What a request has used; booked by the ledger. Carbon and cost are NaN where some intensity or price was not known.
 struct Charge {
   Picojoules energy;
   GramsCo2 carbon;

@@ -123,6 +123,8 @@ Result<Comparison> load(const std::vector<std::string>& paths, const std::string
         if (!timeline) return std::unexpected(timeline.error());
         run.timeline.emplace(std::move(*timeline));
       }
+      // Last: what its reader says of a row is more exact.
+      if (auto whole = journal::check_sizes(directory, run.file); !whole) return std::unexpected(whole.error());
       c.runs.push_back(std::move(run));
     }
   }

@@ -148,7 +148,8 @@ std::string findings(const Comparison& c) {
     const auto& s = run.file.summary;
     for (const auto& [what, share] : s.unknown_rates()) {
       out += fmt::format(
-          "<p class=\"warning\">{}: of {} of its energy nobody knows the {}; it is booked at the last known one.</p>",
+          "<p class=\"warning\">{}: of {} of its energy nobody knows the {}; sums take the last known one, requests "
+          "served then have none.</p>",
           escape(run.label), percent(share), what);
     }
     if (std::isnan(s.energy.total.value())) {

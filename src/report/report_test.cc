@@ -1,6 +1,8 @@
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
@@ -269,6 +271,24 @@ TEST_F(Report, BadInputNamesFileLineAndRemedy) {
   EXPECT_NE(problem({run}).find("cut off"), std::string::npos) << problem({run});
   ASSERT_TRUE(write_file(run + "/run.json", json));
   EXPECT_EQ(problem({run}), "accepted");
+
+  for (const char* name : {"requests.csv", "trace.json", "decisions.jsonl"}) {
+    const std::string path = run + "/" + name;
+    const std::string all = *read_file(path);
+    const std::size_t end = all.rfind('\n', all.size() - 2) + 1;  // between two rows, where no reader sees it
+    ASSERT_TRUE(write_file(path, all.substr(0, end)));
+    const auto rows = std::ranges::count(all.substr(0, end), '\n');
+    EXPECT_EQ(
+        problem({run}),
+        fmt::format("{}:{}: the file is cut off here: it holds {} of the {} bytes that the run wrote; copy it again, "
+                    "or write the run again",
+                    path, rows + 1, end, all.size()));
+    ASSERT_TRUE(write_file(path, all + "\n"));
+    if (name != std::string("decisions.jsonl")) EXPECT_NE(problem({run}).find("changed since"), std::string::npos);
+    ASSERT_TRUE(write_file(path, all));
+  }
+  fs::remove(run + "/trace.json");
+  EXPECT_EQ(problem({run}), "accepted") << "the report reads none";
 }
 
 TEST(Phases, SpansReachFromOneRecordToTheNext) {

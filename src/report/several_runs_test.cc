@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <regex>
 #include <set>
 #include <string>
@@ -166,6 +167,15 @@ TEST_F(SeveralRuns, ATimeSeriesCutOffIsNotTakenForWhole) {
   const std::string path = (directory_ / "00" / "timeseries.csv").string();
   const std::string whole_text = *read_file(path);
   ASSERT_TRUE(write_file(path, whole_text.substr(0, whole_text.find("\n11.000000000,") + 1)));
+  const auto refused = load({directory_.string()}, "");
+  ASSERT_FALSE(refused);
+  EXPECT_TRUE(refused.error().message().starts_with(path + ":46: the file is cut off here"))
+      << refused.error().message();
+  // A run of before sizes were recorded has only its samples to go by.
+  const std::string run = (directory_ / "00" / "run.json").string();
+  auto older = nlohmann::ordered_json::parse(*read_file(run));
+  EXPECT_EQ(older.erase("bytes"), 1U);
+  ASSERT_TRUE(write_file(run, older.dump()));
   const auto cut = load({directory_.string()}, "");
   ASSERT_TRUE(cut) << cut.error().message();
   EXPECT_NE(html(*cut).find("static-max: timeseries.csv has no sample after " + duration_ms(10e3) + " of " +
