@@ -200,7 +200,7 @@ TEST(Ledger, WhatIsDrawnAtAnUnknownIntensityOrPriceHasNoCarbonOrCostOfARequest) 
   rates.electricity = *PriceSeries::from_points({{at_s(0), UsdPerMwh(50.0)}}, at_s(20));
   Ledger ledger({rates});
   ledger.add_instance(Instant(), 1);
-  const auto decode = [&](std::int64_t from_s, std::int64_t to_s, std::int64_t milliwatts) {
+  const auto decode = [&](double from_s, double to_s, std::int64_t milliwatts) {
     Account account;
     ledger.decode_joined(kOne, account, at_s(from_s));
     ledger.power_changes(kOne, at_s(from_s), Milliwatts(milliwatts), 1, 0);
@@ -208,7 +208,7 @@ TEST(Ledger, WhatIsDrawnAtAnUnknownIntensityOrPriceHasNoCarbonOrCostOfARequest) 
     ledger.power_changes(kOne, at_s(to_s), Milliwatts(0), 0, 0);
     return ledger.request_left({}, 1, account);
   };
-  const auto prompt = [&](std::int64_t from_s, std::int64_t to_s) {
+  const auto prompt = [&](double from_s, double to_s) {
     Account account;
     ledger.power_changes(kOne, at_s(from_s), Milliwatts(100'000), 0, 5);
     ledger.settle_prefill(kOne, at_s(to_s), std::vector<Ledger::Share>{{&account, 5}});

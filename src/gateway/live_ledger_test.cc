@@ -6,6 +6,7 @@
 #include <map>
 
 #include "base/random.h"
+#include "gateway/charged_answer.h"
 
 namespace wattle::gateway {
 namespace {
@@ -207,6 +208,35 @@ TEST(LiveLedger, DecodersShareEquallyAndPromptsByLength) {
   EXPECT_NEAR(books.joules(1), 0.75 + 0.5, 1e-9);
   EXPECT_NEAR(books.joules(2), 0.25 + 0.5 + 1.0, 1e-9);
   books.expect_conserved(300);
+}
+
+TEST(LiveLedger, ARequestServedWhileNobodyKnowsTheIntensityHasNoCarbonButEnergyAndCost) {
+  Books books;
+  books.ledger.set_intensity(SiteId{0}, *carbon::IntensitySeries::from_points({{at(0), GramsPerKwh(360.0)}}, at(100)));
+  books.meter(kA, 0, 0);
+  books.meter(kB, 0, 0);
+  books.start(1, kA, 0);
+  books.ledger.first_token(RequestId(1), at(0));
+  books.leave(1, 50);
+  books.start(2, kA, 50);
+  books.ledger.step(kA, 100, at(50));
+  books.ledger.prefilled(RequestId(2), at(60));
+  books.ledger.step(kA, 0, at(60));
+  books.ledger.handed_over(RequestId(2), kB);
+  books.ledger.first_token(RequestId(2), at(110));
+  books.leave(2, 150);
+  books.meter(kA, 1000, 150);
+  books.meter(kB, 1000, 150);
+  EXPECT_GT(books.sink.all.at(1).carbon.value(), 0.0);
+  const Outcome& late = books.sink.all.at(2);
+  EXPECT_TRUE(late.metered && late.energy > Picojoules() && late.cost.value() > 0.0);
+  EXPECT_TRUE(std::isnan(late.carbon.value())) << "of one of its two instances";
+  const EnergySaid said = EnergySaid::of(late, "measured");
+  EXPECT_TRUE(said.joules && !said.grams) << "and its client is not sent NaN";
+  books.ledger.close(at(200));
+  const auto used = books.ledger.consumption(nullptr);
+  EXPECT_EQ(used.all_requests.unknown_carbon_requests, 1);
+  EXPECT_GT(used.all_requests.carbon.value(), 0.0);
 }
 
 TEST(LiveLedger, TwoLegsPayAtBothInstances) {

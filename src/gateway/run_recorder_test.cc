@@ -32,6 +32,7 @@ journal::RunFacts facts() {
   f.scenario = "s";
   f.recipe = "r";
   f.driver = "live";
+  f.slo.itl = Span::ms(60);
   f.instances.push_back({InstanceId(0), {}});
   return f;
 }

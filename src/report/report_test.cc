@@ -284,7 +284,9 @@ TEST_F(Report, BadInputNamesFileLineAndRemedy) {
                     "or write the run again",
                     path, rows + 1, end, all.size()));
     ASSERT_TRUE(write_file(path, all + "\n"));
-    if (name != std::string("decisions.jsonl")) EXPECT_NE(problem({run}).find("changed since"), std::string::npos);
+    if (name != std::string("decisions.jsonl")) {
+      EXPECT_NE(problem({run}).find("changed since"), std::string::npos);
+    }
     ASSERT_TRUE(write_file(path, all));
   }
   fs::remove(run + "/trace.json");

@@ -130,6 +130,9 @@ def objectives_nobody_stated() -> None:
         for file, itl in (("synthetic-poisson", True), (unstated, False), (asked, True)):
             cells = rows(file, "static-max")[0]
             check(cells[6].endswith("%") and (cells[7] != "-") == itl, cells)
+            done = run("sim", str(file), "--only", "--set", "workload.requests=40", "--json")
+            kept = json.loads(done.stdout)["runs"][0]["slo"]
+            check((kept["itl_attainment"] is not None) == itl and kept["e2e_attainment"] is None, kept)
         cells = rows(unstated, "static-max", "--match-attainment")[0]
         check(cells[3].endswith("%") and cells[4:7] == ["-", "-", "-"], cells)
         for cells in rows(unstated, "static-sweet", "--recipe", "static-max", "--recipe", "static-sweet", "--by-source"):
@@ -151,6 +154,29 @@ def a_cost_without_a_price() -> None:
             check((summary["cost_usd"] is not None) == known, summary["cost_usd"])
             if known:
                 check(0 < sum(map(float, costs)) <= summary["cost_usd"], costs)
+
+
+def a_carbon_of_no_known_intensity() -> None:
+    """Beyond the end of their files neither a request's carbon nor its cost is known: empty cells, counted."""
+    head = 'llm = "llama-3.1-8b"\n[workload]\nrequests = 30\nrate_per_s = 1\n[[fleet]]\ngpu = "a100-80g"\nsite = "here"\n'
+    for key, cell, other in (("intensity", "carbon_g", "cost_usd"), ("electricity", "cost_usd", "carbon_g")):
+        with tempfile.TemporaryDirectory() as folder:
+            series = pathlib.Path(folder, "hour.csv")
+            column = {"intensity": "grams", "electricity": "usd"}[key]
+            series.write_text(f"time,{column}\n2024-01-01T00:00:00Z,100\n2024-01-01T00:00:05Z,200\n", encoding="utf-8")
+            scenario = pathlib.Path(folder, "s.toml")
+            scenario.write_text(head + '[[site]]\nname = "here"\ngpu_usd_per_h = 1\nstart = "2024-01-01T00:00:00Z"\n'
+                                f'{key}_file = "{series}"\n{key}_column = "{column}"\n', encoding="utf-8")
+            done = run("sim", str(scenario), "--only", "--out", folder)
+            check(done.returncode == 0 and "requests have none" in done.stdout, done)
+            with open(pathlib.Path(folder, "static-max", "requests.csv"), newline="", encoding="utf-8") as rows:
+                served = list(csv.DictReader(rows))
+            unknown = [row for row in served if not row[cell]]
+            check(0 < len(unknown) < 30 and all(float(row["left_s"]) > 10 for row in unknown), served)
+            check(all(row["energy_j"] and row[other] for row in served), served)
+            summary = json.loads(pathlib.Path(folder, "static-max", "run.json").read_text(encoding="utf-8"))["summary"]
+            counted = "unknown_carbon_requests" if key == "intensity" else "unknown_price_requests"
+            check(summary["by_class"]["0"][counted] == len(unknown), (summary["by_class"], len(unknown)))
 
 
 def gaps_of_a_tier() -> None:
@@ -329,7 +355,7 @@ def replay_without_answers() -> None:
 
 for test in (version, unknown_flag, full_disk, faults_of_what_is_not_there, runs_of_nothing,
              who_plans_by_a_profile_needs_no_maximum_load, less_work_is_no_saving,
-             who_kept_everything, objectives_nobody_stated, a_cost_without_a_price, gaps_of_a_tier, one_folder_each, beside_the_scenario, values_out_of_bounds, nothing_is_ignored,
+             who_kept_everything, objectives_nobody_stated, a_cost_without_a_price, a_carbon_of_no_known_intensity, gaps_of_a_tier, one_folder_each, beside_the_scenario, values_out_of_bounds, nothing_is_ignored,
              deployments_are_checked_by_what_would_run, no_metrics, outputs, replay_without_answers):
     test()
 print("flags: ok")
