@@ -10,6 +10,7 @@
 #include <system_error>
 #include <thread>
 
+#include "base/temporary_folder.h"
 #include "commands.h"
 #include "config/locate.h"
 #include "config/service.h"
@@ -359,7 +360,7 @@ Result<int> up(const UpFlags& flags) {
   if (!plan) return std::unexpected(plan.error());
   const auto& scenario = plan->scenario.scenario;
   hear_end_signals();
-  testbed::EmulatedFleet fleet(std::filesystem::temp_directory_path() / fmt::format("wattle-up-{}", getpid()));
+  testbed::EmulatedFleet fleet(temporary_folder() / fmt::format("wattle-up-{}", getpid()));
   const testbed::FleetPlan processes{.scenario = plan->scenario,
                                      .config = flags.config,
                                      .recipe = flags.recipe,

@@ -11,6 +11,7 @@
 
 #include "base/file.h"
 #include "base/quantile.h"
+#include "base/temporary_folder.h"
 #include "config/locate.h"
 #include "experiment/simulate.h"
 #include "reproduce/freesh_load.h"
@@ -99,7 +100,7 @@ std::string time_of(double seconds) {
 class Folder {
  public:
   Folder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "wattle-freesh-XXXXXX").string();
+    std::string pattern = (temporary_folder() / "wattle-freesh-XXXXXX").string();
     if (mkdtemp(pattern.data()) != nullptr) path_ = pattern;
   }
   Folder(const Folder&) = delete;
