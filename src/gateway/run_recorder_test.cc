@@ -4,12 +4,15 @@
 
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <csignal>
 #include <filesystem>
+#include <thread>
 
 #include "base/file.h"
 #include "journal/decisions_jsonl.h"
 #include "journal/requests_csv.h"
+#include "journal/timeseries_csv.h"
 #include "net/await_test.h"
 #include "net/clock.h"
 
@@ -73,6 +76,51 @@ TEST(RunRecorder, WritesASimulatorsFilesInOrderOfTime) {
   EXPECT_EQ(run.summary.meters, "emulated");
   EXPECT_NEAR(run.summary.itl.p50_ms, 20.0, 0.2);
   EXPECT_DOUBLE_EQ(run.summary.slo.itl, 0.8);
+}
+
+TEST(RunRecorder, SamplesOfSeveralAgentsAreInOrderOfTime) {
+  const Folder folder;
+  auto recorder = RunRecorder::open(folder.path.string(), facts()).value();
+  recorder->joined({InstanceId(1), {}});
+  const Instant now = net::steady_now();
+  const auto sample = [&](int instance, int ms) {
+    journal::Sample s;
+    s.at = now + Span::ms(ms);
+    s.instance = InstanceId(instance);
+    recorder->sample(s);
+  };
+  sample(0, 40);
+  std::this_thread::sleep_for(std::chrono::milliseconds(250));  // beyond a turn of the writing thread
+  sample(1, 20);
+  sample(0, 60);
+  ASSERT_TRUE(recorder->close({}));
+  std::vector<Instant> times;
+  std::vector<std::int32_t> instances;
+  const auto read = journal::parse_timeseries(folder.text("timeseries.csv"), "t", [&](const journal::Sample& s) {
+    times.push_back(s.at);
+    instances.push_back(s.instance.value());
+  });
+  ASSERT_TRUE(read) << read.error().message();
+  EXPECT_TRUE(std::ranges::is_sorted(times));
+  EXPECT_EQ(instances, (std::vector<std::int32_t>{1, 0, 0}));
+  EXPECT_EQ(recorder->dropped(), 0);
+}
+
+TEST(RunRecorder, ASampleThatIsTooLateForItsPlaceIsCounted) {
+  const Folder folder;
+  auto recorder = RunRecorder::open(folder.path.string(), facts(), {.hold_back_samples = Span()}).value();
+  const Instant now = net::steady_now();
+  journal::Sample s;
+  s.at = now;
+  recorder->sample(s);
+  await([&] {
+    const auto written = journal::read_run(folder.path.string());
+    return written && written->summary.clock_mean_mhz == 0.0;
+  });
+  s.at = now - Span::ms(1);
+  recorder->sample(s);
+  ASSERT_TRUE(recorder->close({}));
+  EXPECT_EQ(recorder->dropped(), 1);
 }
 
 TEST(RunRecorder, InstancesThatJoinAreInItsFacts) {
