@@ -316,7 +316,7 @@ void declare_pages(CLI::App& app, int& exit_code) {
 }  // namespace
 
 int run_program(const std::string& name, const std::string& help, std::span<char* const> arguments,
-                const std::function<void(Command, int& exit_code)>& declare, const FlagsOfFile& flags_of_file) {
+                const std::function<void(Command, int& exit_code)>& declare, const FlagsOfFile& flags_of_file) try {
   CLI::App app{help};
   app.name(name);
   app.set_version_flag("--version", name + " " + WATTLE_VERSION, "Print the version");
@@ -347,12 +347,12 @@ int run_program(const std::string& name, const std::string& help, std::span<char
     if (line != of_file->end()) return fail(Error{ErrorKind::BadInput, line->where, what});
     app.exit(error);
     return 2;
-  } catch (const std::exception& error) {
-    if (std::ferror(stdout) != 0) return output_failure(name);  // fmt throws then
-    net::say(name + ": " + error.what());
-    return 1;
   }
   return exit_code != 0 ? exit_code : output_failure(name);
+} catch (const std::exception& error) {
+  if (std::ferror(stdout) != 0) return output_failure(name);  // fmt throws then
+  net::say(name + ": " + error.what());
+  return 1;
 }
 
 }  // namespace wattle::apps

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <chrono>
 #include <ctime>
 #include <memory>
@@ -177,6 +178,13 @@ Result<std::vector<Window>> plan_windows(const PoolsFlags& flags, const plan::Po
     return bad_input("--slots", fmt::format("is {}; the data have slots {} to {}, no whole window of them",
                                             flags.slots_per_window, data.first_slot(), data.end_slot() - 1));
   }
+  const std::size_t left_before = first * flags.slots_per_window - data.first_slot();
+  const std::size_t left_after = data.end_slot() - end * flags.slots_per_window;
+  if (flags.windows.empty() && left_before + left_after > 0) {
+    fmt::print(stderr,
+               "note: {} slots at the beginning and {} at the end make no whole window of {} and are left out\n",
+               left_before, left_after, flags.slots_per_window);
+  }
   std::vector<std::size_t> wanted = flags.windows;
   if (wanted.empty()) {
     wanted.resize(end - first);
@@ -221,9 +229,9 @@ Result<std::vector<Window>> plan_windows(const PoolsFlags& flags, const plan::Po
 
 int plan_command(const PoolsFlags& flags) {
   if (!(flags.beta > 0.0) || !(flags.idle_share >= 0.0 && flags.idle_share <= 1.0) || !(flags.start_s >= 0.0) ||
-      !(flags.gap >= 0.0)) {
+      !(flags.gap >= 0.0 && flags.gap <= 1.0)) {
     return fail({ErrorKind::BadInput, "--beta, --idle-share, --start-s, --gap",
-                 "beta must be above 0, the idle share from 0 to 1, the others at least 0"});
+                 "beta must be above 0, the idle share and the gap from 0 to 1, the start at least 0"});
   }
   const auto options = options_from(flags);
   if (!options) return fail(options.error());
@@ -249,7 +257,8 @@ int plan_command(const PoolsFlags& flags) {
     fmt::print("{} windows: {:.1f} Wh, {:.1f} g CO2 expected\n", windows->size(), energy.value() / 3600,
                carbon.value());
   }
-  return 0;
+  // As where the work ran and failed its check: nobody can carry such a plan out.
+  return std::ranges::any_of(*windows, [](const Window& window) { return window.plan.found(); }) ? 0 : 1;
 }
 
 void add_pools(Command plan, int& exit_code) {

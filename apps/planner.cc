@@ -298,10 +298,10 @@ Result<void> run_fleet(const Flags& flags, const Inputs& inputs) {
   if (!token) return std::unexpected(token.error());
   systems::ScalingInputs scaling = inputs.scaling;
   const auto watch = watch_sources(inputs.scenario.scenario, scaling);
-  planner::PlannedFleet planner(
-      inputs.scenario, std::move(*slots),
-      {flags.gateway, flags.logs, flags.state, Span::from_seconds(flags.clock_lease_s), flags.managers, scaling, *token,
-       Span::from_seconds(flags.cut_off_after_s), Span::from_seconds(flags.cut_off_pause_s)});
+  planner::PlannedFleet planner(inputs.scenario, std::move(*slots),
+                                {flags.gateway, flags.logs.empty() ? temporary_folder().string() : flags.logs,
+                                 flags.state, Span::from_seconds(flags.clock_lease_s), flags.managers, scaling, *token,
+                                 Span::from_seconds(flags.cut_off_after_s), Span::from_seconds(flags.cut_off_pause_s)});
   std::atomic<bool> begun{false};
   auto plane = AdminPlane::listen(flags, [&planner, &begun](std::shared_ptr<net::Exchange> e) {
     const bool plan = e->path() == "/plan";
@@ -337,7 +337,6 @@ Result<void> run(const Flags& flags) {
 void add_planner(Command app, int& exit_code) {
   Command command = app.add_subcommand("planner", "Start and end engines by a recipe's scaling policy");
   auto flags = std::make_shared<Flags>();
-  flags->logs = temporary_folder().string();
   add_config_flag(command, flags->config);
   add_check_flag(command, flags->check);
   command.add_option("scenario,--scenario", flags->scenario, "Whose [[fleet]] entries are the engines there may be")
@@ -365,7 +364,9 @@ void add_planner(Command app, int& exit_code) {
       .add_option("--admin", flags->admin,
                   "host:port of /fleet and /plan, or of a manager's /observe; port 0 takes any free one")
       .capture_default_str();
-  command.add_option("--logs", flags->logs, "Folder for what engines write on stderr; made if need be")
+  command
+      .add_option("--logs", flags->logs,
+                  "Folder for what engines write on stderr; made if need be; none: TMPDIR's, else /tmp")
       .capture_default_str();
   command.add_option(
       "--state", flags->state,

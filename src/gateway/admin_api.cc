@@ -33,15 +33,15 @@ nlohmann::ordered_json or_null(Quantity quantity) {
   return std::isnan(quantity.value()) ? nlohmann::ordered_json() : nlohmann::ordered_json(quantity.value());
 }
 
-nlohmann::ordered_json table_of(const std::vector<journal::UsageRow>& rows) {
+nlohmann::ordered_json table_of(const std::vector<journal::UsageRow>& rows, bool of_requests) {
   auto table = nlohmann::ordered_json::object();
-  for (const auto& row : rows) table[row.name] = journal::to_json(row);
+  for (const auto& row : rows) table[row.name] = journal::to_json(row, of_requests);
   return table;
 }
 
-/// Of instances or sites.
+/// Of instances or sites. A request may have been at several: it is counted where it was asked for alone.
 nlohmann::ordered_json places_of(const std::vector<journal::UsageRow>& rows) {
-  auto table = table_of(rows);
+  auto table = table_of(rows, false);
   for (const auto& row : rows) {
     table[row.name]["unknown_carbon_j"] = or_null(row.unknown_carbon);
     table[row.name]["unknown_price_j"] = or_null(row.unknown_price);
@@ -159,12 +159,12 @@ nlohmann::ordered_json AdminApi::usage() {
     body["meters"] = used.meters;
     body["unmetered_s"] = used.unmetered_s;
     body["gpu_s"] = used.gpu_s;
-    body["requests"] = journal::to_json(used.all_requests);
-    body["tenants"] = table_of(used.by_tenant);
-    body["classes"] = table_of(used.by_class);
+    body["requests"] = journal::to_json(used.all_requests, true);
+    body["tenants"] = table_of(used.by_tenant, true);
+    body["classes"] = table_of(used.by_class, true);
     auto& models = body["models"] = nlohmann::ordered_json::object();
     for (const auto& model : ledger_.by_model(options_.models, nullptr)) {
-      models[model.all.name] = journal::to_json(model.all);
+      models[model.all.name] = journal::to_json(model.all, true);
     }
     body["instances"] = places_of(used.by_instance);
     body["sites"] = places_of(used.by_site);

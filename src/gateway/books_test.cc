@@ -65,7 +65,7 @@ TEST(Books, UsageIsAskedForWhateverTheClientSaysOfItsStream) {
 }
 
 TEST(Books, AStreamWithoutAFinishHasFailed) {
-  for (const char* mode : {"no-finish", "no-token"}) {
+  for (const char* mode : {"no-finish", "only-done"}) {
     Rig rig;
     const std::string answer = rig.ask(Rig::chat(mode, true), true);
     EXPECT_NE(answer.find("[DONE]"), std::string::npos);

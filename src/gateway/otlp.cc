@@ -72,7 +72,7 @@ OtlpJson attributes_of(const RequestEnd& r) {
   to.text("http.request.method", "POST");
   to.text("url.path", r.path);
   if (r.status != 0) to.number("http.response.status_code", r.status);
-  if (is_error(r)) to.text("error.type", r.status > 0 ? fmt::format("{}", r.status) : "_OTHER");
+  if (is_error(r)) to.text("error.type", r.status >= 400 ? fmt::format("{}", r.status) : "_OTHER");
   add_engine(r, to);
   to.text("wattle.request_id", r.name);
   to.text("wattle.tenant", r.tenant);

@@ -28,6 +28,17 @@ constexpr const char *kUsage = R"(,"stream_options":{"include_usage":true})",
 /// The format of ORCA's load report, in a header of the answer.
 constexpr const char* kAskForLoad = "endpoint-load-metrics-format: json\r\n";
 
+/// An object whose first member is "error", and not null: what engines send instead of choices.
+bool begins_with_error(std::string_view text) {
+  const auto pass = [&](std::string_view word) {
+    text.remove_prefix(std::min(text.find_first_not_of(" \t\r\n"), text.size()));
+    if (!text.starts_with(word)) return false;
+    text.remove_prefix(word.size());
+    return true;
+  };
+  return pass("{") && pass("\"error\"") && pass(":") && (pass("{") || pass("\""));
+}
+
 }  // namespace
 
 Relay::Relay(RelayContext& context, std::shared_ptr<net::Exchange> exchange, const net::CompletionRequest& asked,
@@ -284,15 +295,22 @@ bool Relay::is_object_so_far(std::string_view bytes) {
   return true;
 }
 
-void Relay::no_answer() {
+void Relay::no_answer(const char* reason, std::string_view message) {
   if (call_) call_->cancel();
   context_.metrics.worker_failure(worker_->endpoint->url);
-  fail(502, "engine's answer is no JSON object", "the engine's answer is not a JSON object");
+  fail(502, reason, message);
 }
+
+void Relay::no_object() { no_answer("engine's answer is no JSON object", "the engine's answer is not a JSON object"); }
 
 void Relay::relay_whole(std::string_view bytes) {
   const bool judged = status_ == 200 && path_ != net::ApiPath::Other;
-  if (judged && !is_object_so_far(bytes)) return no_answer();
+  if (judged && !is_object_so_far(bytes)) return no_object();
+  // Once the client has all bytes of the length that it was promised, it is too late to break off.
+  const bool last = whole_left_ >= 0 && static_cast<std::int64_t>(bytes.size()) >= whole_left_;
+  if (judged && last && last_of_whole_ != '}') return no_object();
+  if (judged && whole_waits_ && begins_with_error(bytes))
+    return no_answer("the engine answered 200 with an error", "the engine answered with an error");
   if (std::exchange(whole_waits_, false)) begin_whole(type_, head_);
   if (head_waits_) {  // the client asks for its energy
     held_.append(bytes);
@@ -409,7 +427,7 @@ void Relay::on_end() {
 }
 
 void Relay::over_whole() {
-  if (path_ != net::ApiPath::Other && last_of_whole_ != '}') return no_answer();
+  if (path_ != net::ApiPath::Other && last_of_whole_ != '}') return no_object();
   tally_.whole(std::max(tally_.counted().output, 0), request_.arrival, now());
   if (head_waits_) {
     const bool json = type_.starts_with("application/json");
@@ -420,11 +438,11 @@ void Relay::over_whole() {
 }
 
 void Relay::over_stream() {
-  const bool unfinished = done_seen_ && !finish_seen_ && (path_ != net::ApiPath::Other || tally_.count() > 0);
+  // An answer may be empty, but then a choice says that it has finished.
+  const bool unfinished = done_seen_ && !finish_seen_ && (tally_.count() > 0 || path_ != net::ApiPath::Other);
   if (error_seen_ || unfinished) {  // the client has the engine's own words; what came after them is no success
     exchange_->write(held_end_);
     exchange_->finish();
-    status_ = 502;
     context_.metrics.worker_failure(worker_->endpoint->url);
     return end(Fate::Failed, error_seen_ ? "the engine failed in its stream" : "no choice of the stream had finished");
   }

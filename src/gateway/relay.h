@@ -112,7 +112,8 @@ class Relay final : public Stream, public net::ResponseHandler, public std::enab
   void begin_stream();
   void begin_whole(std::string_view type, std::string_view extra);
   [[nodiscard]] bool is_object_so_far(std::string_view bytes);
-  void no_answer();
+  void no_answer(const char* reason, std::string_view message);
+  void no_object();
   void relay_events(std::string_view bytes);
   void relay(std::string_view bytes);
   void relay_whole(std::string_view bytes);

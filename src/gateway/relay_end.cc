@@ -41,8 +41,8 @@ void Relay::fail(int status, const char* reason, std::string_view message) {
   error.type = status < 500 ? "invalid_request_error" : "upstream_error";
   error.code = status < 500 ? "" : status == 503 ? "unavailable" : "engine_failed";
   error.message = message;
-  status_ = status;
   if (!begun_ || whole_waits_) {
+    status_ = status;  // else the client has had another one, and what is counted is what went over the wire
     exchange_->respond(status, "application/json", net::error_json(error),
                        (status == 503 ? "Retry-After: 1\r\n" : "") + ("X-Request-Id: " + request_id_ + "\r\n"));
   } else if (events_) {

@@ -69,8 +69,10 @@ struct Upstream {
   static const char* no_object(const std::string& mode) {
     if (mode == "empty") return "";
     if (mode == "words") return "busy, come again";
+    if (mode == "error-in-200") return R"( {"error": {"message":"EngineCore died","code":500}})";
     return mode == "half" ? R"({"choices":[{"message":)" : nullptr;
   }
+  static int words(const std::string& mode) { return mode == "only-done" || mode == "no-words" ? 0 : 5; }
   void handle(std::shared_ptr<net::Exchange> e) {
     if (e->path() == "/health" && !answers_health) {
       deaf.push_back(e);
@@ -146,13 +148,13 @@ struct Upstream {
       ++parked_count;
       return;
     }
-    for (int i = 0; i < 5 && mode != "no-token"; ++i) e->write(token(i));
+    for (int i = 0; i < words(mode); ++i) e->write(token(i));
     if (mode == "die-midway") {
       e->write("data: {\"cho");  // half an event
       return e->drop();
     }
     if (mode == "no-done") return e->finish();
-    if (mode != "no-finish" && mode != "no-token")
+    if (mode != "no-finish" && mode != "only-done")
       e->write("data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n");
     if (mode == "stays-open") {
       e->write("data: [DONE]\n\n");

@@ -106,18 +106,28 @@ void RunRecorder::write(bool all) {
     }
     writer_->outcome(o);
   }
+  write_samples(samples, all);
+}
+
+void RunRecorder::write_samples(const std::vector<journal::Sample>& samples, bool all) {
   held_samples_.insert(held_samples_.end(), samples.begin(), samples.end());
   std::ranges::stable_sort(held_samples_, {}, &journal::Sample::at);
-  const auto old = std::ranges::partition_point(held_samples_, [&](const auto& s) { return s.at < young; });
-  for (auto sample = held_samples_.begin(); sample != old; ++sample) {
-    journal::Sample& s = *sample;
-    // An agent that answered late says what was when others' newer samples had been written.
-    s.at = sampled_ = std::max(since_start(s.at), sampled_);
-    clock_sum_mhz_ += s.clock.value();
+  const Instant young = all ? Instant::never() : net::steady_now() - options_.hold_back_samples;
+  auto ripe = std::ranges::partition_point(held_samples_, [&](const auto& s) { return s.at < young; });
+  if (held_samples_.end() - ripe > static_cast<std::ptrdiff_t>(options_.queue))
+    ripe = held_samples_.end() - static_cast<std::ptrdiff_t>(options_.queue);
+  for (auto s = held_samples_.begin(); s != ripe; ++s) {
+    if (s->at < newest_sample_) {  // later than anything that is held back
+      ++dropped_;
+      continue;
+    }
+    newest_sample_ = s->at;
+    s->at = since_start(s->at);
+    clock_sum_mhz_ += s->clock.value();
     ++clock_samples_;
-    writer_->sample(s);
+    writer_->sample(*s);
   }
-  held_samples_.erase(held_samples_.begin(), old);
+  held_samples_.erase(held_samples_.begin(), ripe);
 }
 
 void RunRecorder::write_plans(Instant before) {

@@ -23,9 +23,11 @@ class RunRecorder final : public journal::Sink {
  public:
   struct Options {
     std::size_t queue = 1 << 16;  ///< records waiting to be written
-    /// Decisions of other processes and agents' samples come late: those younger than this wait, so that the files are
-    /// in order of time.
+    /// Decisions of other processes come late: those younger than this wait, so that the file is in order of time.
     Span hold_back = Span::ms(300);
+    /// The same for samples: an agent's are as late as its poll and the way, and agents' come interleaved. Those that
+    /// are later still are dropped and counted.
+    Span hold_back_samples = Span::s(2);
     Span checkpoint = Span::ms(500);  ///< how often what was recorded is handed to the system
   };
   /// Times are written as since this call. Errors: a directory that cannot be written.
@@ -80,6 +82,7 @@ class RunRecorder final : public journal::Sink {
   void run();
   void write(bool all);
   void write_plans(Instant before);
+  void write_samples(const std::vector<journal::Sample>& samples, bool all);
   void checkpoint();
   [[nodiscard]] journal::RunSummary summary_at(Instant end, const journal::Consumption& consumption) const;
   void stop();
@@ -108,8 +111,8 @@ class RunRecorder final : public journal::Sink {
   bool changed_ = true;  ///< since the last checkpoint
   std::vector<journal::DecisionRecord> held_;
   std::vector<Planned> held_plans_;
-  std::vector<journal::Sample> held_samples_;
-  Instant sampled_;  ///< newest written
+  std::vector<journal::Sample> held_samples_;  ///< of at most options_.queue
+  Instant newest_sample_;                      ///< of those written
   journal::RunStatistics statistics_;
   double clock_sum_mhz_ = 0.0;
   std::int64_t clock_samples_ = 0;

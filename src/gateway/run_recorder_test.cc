@@ -4,6 +4,7 @@
 
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <filesystem>
@@ -80,26 +81,6 @@ TEST(RunRecorder, WritesASimulatorsFilesInOrderOfTime) {
   EXPECT_DOUBLE_EQ(run.summary.slo.itl, 0.8);
 }
 
-TEST(RunRecorder, SamplesOfSeveralAgentsAreInOrderOfTimeHoweverLateOneAnswers) {
-  const Folder folder;
-  RunRecorder::Options options;
-  options.hold_back = Span::ms(1);
-  auto recorder = RunRecorder::open(folder.path.string(), facts(), options).value();
-  const Instant now = net::steady_now();
-  const auto sample = [&](int instance, int ms) {
-    recorder->sample({now + Span::ms(ms), InstanceId(instance), Milliwatts(100'000), MegaHertz{1000}, 0, 0, 0, 0, {}});
-  };
-  for (const int ms : {0, 30, 20, 10}) sample(ms == 30 ? 1 : 0, ms);
-  std::this_thread::sleep_for(std::chrono::milliseconds(250));  // they are written
-  sample(1, 5);
-  ASSERT_TRUE(recorder->close({}));
-  std::vector<Instant> times;
-  const auto read = journal::parse_timeseries(folder.text("timeseries.csv"), "t",
-                                              [&](const journal::Sample& s) { times.push_back(s.at); });
-  EXPECT_TRUE(read) << read.error().message();
-  EXPECT_EQ(times.size(), 5U);
-}
-
 TEST(RunRecorder, AWholeAnswersGapsAreItsTimeByItsTokens) {
   const Folder folder;
   auto recorder = RunRecorder::open(folder.path.string(), facts()).value();
@@ -119,6 +100,51 @@ TEST(RunRecorder, AWholeAnswersGapsAreItsTimeByItsTokens) {
   EXPECT_NEAR(run.summary.itl.p50_ms, 10.0, 0.2);
   EXPECT_EQ(o.tbt(), Span::ms(10));
   EXPECT_FALSE(o.kept({.ttft = {}, .itl = {}, .tbt = Span::ms(9), .e2e = {}}).tbt);
+}
+
+TEST(RunRecorder, SamplesOfSeveralAgentsAreInOrderOfTime) {
+  const Folder folder;
+  auto recorder = RunRecorder::open(folder.path.string(), facts()).value();
+  recorder->joined({InstanceId(1), {}});
+  const Instant now = net::steady_now();
+  const auto sample = [&](int instance, int ms) {
+    journal::Sample s;
+    s.at = now + Span::ms(ms);
+    s.instance = InstanceId(instance);
+    recorder->sample(s);
+  };
+  sample(0, 40);
+  std::this_thread::sleep_for(std::chrono::milliseconds(250));  // beyond a turn of the writing thread
+  sample(1, 20);
+  sample(0, 60);
+  ASSERT_TRUE(recorder->close({}));
+  std::vector<Instant> times;
+  std::vector<std::int32_t> instances;
+  const auto read = journal::parse_timeseries(folder.text("timeseries.csv"), "t", [&](const journal::Sample& s) {
+    times.push_back(s.at);
+    instances.push_back(s.instance.value());
+  });
+  ASSERT_TRUE(read) << read.error().message();
+  EXPECT_TRUE(std::ranges::is_sorted(times));
+  EXPECT_EQ(instances, (std::vector<std::int32_t>{1, 0, 0}));
+  EXPECT_EQ(recorder->dropped(), 0);
+}
+
+TEST(RunRecorder, ASampleThatIsTooLateForItsPlaceIsCounted) {
+  const Folder folder;
+  auto recorder = RunRecorder::open(folder.path.string(), facts(), {.hold_back_samples = Span()}).value();
+  const Instant now = net::steady_now();
+  journal::Sample s;
+  s.at = now;
+  recorder->sample(s);
+  await([&] {
+    const auto written = journal::read_run(folder.path.string());
+    return written && written->summary.clock_mean_mhz == 0.0;
+  });
+  s.at = now - Span::ms(1);
+  recorder->sample(s);
+  ASSERT_TRUE(recorder->close({}));
+  EXPECT_EQ(recorder->dropped(), 1);
 }
 
 TEST(RunRecorder, InstancesThatJoinAreInItsFacts) {

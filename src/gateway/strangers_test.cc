@@ -1,6 +1,10 @@
 // What clients, engines and operators send that is not what one would like.
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <string>
+#include <thread>
+
 #include "gateway/metrics.h"
 #include "gateway/relay_fields.h"
 #include "gateway/rig_test.h"
@@ -123,6 +127,54 @@ TEST(Strangers, AWholeAnswerThatIsNoObjectIsTheEnginesFailure) {
       EXPECT_NE(rig.admin("/metrics").find("worker_failures_total{worker=\"" + rig.upstream.url() + "\"} 1\n"),
                 std::string::npos);
     }
+  }
+}
+
+TEST(Strangers, AnErrorInAWholeAnswerOf200IsTheEnginesFailure) {
+  Rig rig;
+  const std::string answer = rig.ask(Rig::chat("error-in-200", false));
+  EXPECT_EQ(answer.substr(9, 3), "502") << answer;
+  EXPECT_EQ(rig.settled().failed, 1);
+  EXPECT_NE(rig.admin("/metrics").find("worker_failures_total{worker=\"" + rig.upstream.url() + "\"} 1\n"),
+            std::string::npos);
+}
+
+TEST(Strangers, HalfAnObjectOfAPromisedLengthDoesNotReachItsClientWhole) {
+  const std::string half = R"({"choices":[{"message":)";
+  net::RawServer engine([&](int, int fd) {
+    if (!net::RawServer::read_request(fd)) return;
+    net::RawServer::say(fd, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: " +
+                                std::to_string(half.size()) + "\r\n\r\n" + half.substr(0, 5));
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));  // the client has its beginning
+    net::RawServer::say(fd, half.substr(5));
+  });
+  Rig rig({Role::Colocated}, 64, "",
+          [&](GatewayOptions& options, GatewayPolicies&) { options.workers.front().url = engine.url() + "/"; });
+  net::RawClient client(rig.gateway->port());
+  client.send(Rig::chat("", false));
+  const std::string answer = client.all();
+  EXPECT_EQ(answer.find(half), std::string::npos) << answer;
+  EXPECT_EQ(rig.settled().failed, 1);
+}
+
+TEST(Strangers, AStreamOfNothingButItsEndHasFailed) {
+  for (const bool finished : {false, true}) {
+    Rig rig;
+    rig.ask(Rig::chat(finished ? "no-words" : "only-done", true), true);
+    const auto counts = rig.settled();
+    EXPECT_EQ(counts.finished, finished ? 1 : 0) << "an answer may be empty, and says so";
+    EXPECT_EQ(counts.failed, finished ? 0 : 1);
+  }
+}
+
+TEST(Strangers, AFailureBehindA200IsCountedAsWhatWentOverTheWire) {
+  for (const char* mode : {"no-finish", "error-done", "die-midway", "no-done"}) {
+    Rig rig;
+    EXPECT_EQ(rig.ask(Rig::chat(mode, true), true).substr(9, 3), "200") << mode;
+    EXPECT_EQ(rig.settled().failed, 1) << mode;
+    const std::string metrics = rig.admin("/metrics");
+    EXPECT_NE(metrics.find("responses_total{code=\"200\"} 1\n"), std::string::npos) << mode << metrics;
+    EXPECT_EQ(metrics.find("responses_total{code=\"502\"}"), std::string::npos) << mode;
   }
 }
 

@@ -326,11 +326,11 @@ std::string timeseries_problem(const std::string& text) {
 
 TEST(Timeseries, BadCellsNameFileLineAndRemedy) {
   const std::string header(timeseries_csv_header());
-  EXPECT_EQ(timeseries_problem(header + "1.5,0,300.125,1410,4,0,0,100\n"), "accepted");
+  EXPECT_EQ(timeseries_problem(header + "1.5,0,300.125,1410,4,0,0,1\n1,1,3,1,4,0,0,1\n"), "accepted");
   EXPECT_EQ(timeseries_problem(header + "1.5,0,300,1410,4,0,0,100\n2.5,0,hot,1410,4,0,0,100\n"),
             "timeseries.csv:3: power_w is 'hot'; give watts >= 0 such as 312.5");
   EXPECT_EQ(timeseries_problem(header + "2,0,300,1410,4,0,0,100\n1,0,300,1410,4,0,0,100\n"),
-            "timeseries.csv:3: time_s is '1'; rows must be in time order; sort the file by time_s");
+            "timeseries.csv:3: time_s is '1'; an instance's rows must be in time order; sort the file by time_s");
   const std::string clock = timeseries_problem(header + "2,0,300,nan,4,0,0,100\n");
   EXPECT_TRUE(clock.starts_with("timeseries.csv:2: clock_mhz is 'nan'")) << clock;
   const std::string missing = timeseries_problem("time_s,instance_id,power_w\n");

@@ -205,10 +205,10 @@ Result<Curve> curve_from(const Json& json, const char* key, const std::string& w
 
 }  // namespace
 
-Json to_json(const UsageRow& row) {
+Json to_json(const UsageRow& row, bool of_requests) {
   Json json = Json::object();
   JsonWriter writer(json);
-  visit_usage(writer, row, true);
+  visit_usage(writer, row, of_requests);
   return json;
 }
 

@@ -10,7 +10,7 @@ namespace wattle::journal {
 
 /// One element of `runs`. Keys in the documented order.
 /// Without its name.
-[[nodiscard]] nlohmann::ordered_json to_json(const UsageRow& row);
+[[nodiscard]] nlohmann::ordered_json to_json(const UsageRow& row, bool of_requests);
 [[nodiscard]] nlohmann::ordered_json to_json(const RunSummary& summary);
 /// Errors name `where` and the key. Unknown keys are tolerated: a newer version may have added some.
 [[nodiscard]] Result<RunSummary> summary_from_json(const nlohmann::ordered_json& json, const std::string& where);

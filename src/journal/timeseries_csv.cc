@@ -2,6 +2,7 @@
 
 #include <array>
 #include <limits>
+#include <unordered_map>
 
 #include "base/csv.h"
 #include "journal/decimal.h"
@@ -41,7 +42,7 @@ Result<void> parse_timeseries(std::string_view text, const std::string& name,
   if (!csv) return std::unexpected(csv.error());
   constexpr std::int64_t kInt32Max = std::numeric_limits<std::int32_t>::max();
   constexpr std::int64_t kInt64Max = std::numeric_limits<std::int64_t>::max();
-  Instant newest;
+  std::unordered_map<std::int64_t, Instant> newest;  // by instance
   while (true) {
     const auto more = csv->next();
     if (!more) return std::unexpected(more.error());
@@ -60,8 +61,10 @@ Result<void> parse_timeseries(std::string_view text, const std::string& name,
     }
     Sample s;
     s.at = Instant(static_cast<std::int64_t>(*time));
-    if (s.at < newest) return csv->bad_field(kTime, "rows must be in time order; sort the file by time_s");
-    newest = s.at;
+    Instant& before = newest[wholes[kInstance]];
+    if (s.at < before)
+      return csv->bad_field(kTime, "an instance's rows must be in time order; sort the file by time_s");
+    before = s.at;
     s.instance = InstanceId(static_cast<std::int32_t>(wholes[kInstance]));
     s.power = Milliwatts(static_cast<std::int64_t>(*power));
     s.clock = MegaHertz(static_cast<std::int32_t>(wholes[kClock]));

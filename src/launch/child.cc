@@ -138,6 +138,7 @@ Child::Child(Child&& other) noexcept
       pid_(std::exchange(other.pid_, -1)),
       output_(std::exchange(other.output_, -1)),
       output_file_(std::move(other.output_file_)),
+      status_(other.status_),
       command_(std::move(other.command_)) {}
 
 Child::~Child() {
@@ -170,9 +171,21 @@ Result<std::string> Child::first_line(Span timeout) {
 
 bool Child::running() {
   if (pid_ < 0) return false;
-  const bool runs = command_.empty() ? waitpid(pid_, nullptr, WNOHANG) == 0 : command_of(pid_) == command_;
+  int status = 0;
+  const pid_t ended = command_.empty() ? waitpid(pid_, &status, WNOHANG) : 0;
+  const bool runs = command_.empty() ? ended == 0 : command_of(pid_) == command_;
+  if (ended == pid_) status_ = status;
   if (!runs) pid_ = -1;
   return runs;
+}
+
+std::string Child::end() const {
+  std::string how = "ended, nobody knows why";
+  if (status_ && WIFEXITED(*status_)) how = fmt::format("exited with code {}", WEXITSTATUS(*status_));
+  if (status_ && WIFSIGNALED(*status_)) {
+    how = fmt::format("ended by signal {} ({})", WTERMSIG(*status_), strsignal(WTERMSIG(*status_)));
+  }
+  return fmt::format("{}; its last words: {}; see {}", how, last_line(log_), log_);
 }
 
 void Child::wait_for_end(Span grace) {

@@ -41,6 +41,8 @@ class Child {
   /// The first line it prints. Errors: it ended (with its last words), or stayed silent for `timeout`.
   [[nodiscard]] Result<std::string> first_line(Span timeout);
   [[nodiscard]] bool running();
+  /// What it ended by, once running() is false: an exit code or a signal, the last line on its stderr, the log's path.
+  [[nodiscard]] std::string end() const;
   /// SIGTERM, then after `grace` SIGKILL. Waits for the end.
   void stop(Span grace);
   /// It goes on without us, for a successor to adopt; to this object it has ended. Of one started with a Trace.
@@ -58,7 +60,8 @@ class Child {
   pid_t pid_ = -1;
   int output_ = -1;  ///< its end of a pipe; -1: it prints into a file
   std::string output_file_;
-  std::string command_;  ///< of one adopted: what /proc says of it, as long as it is the same process
+  std::optional<int> status_;  ///< as waitpid has it; of one that is no child of ours nothing is known
+  std::string command_;        ///< of one adopted: what /proc says of it, as long as it is the same process
 };
 
 }  // namespace wattle::launch

@@ -50,6 +50,17 @@ TEST_F(LeftBehind, IsAdoptedEvenWhereItHasHardlyBegun) {
   child->leave();
 }
 
+TEST(Child, SaysWhatItEndedBy) {
+  const std::string log = testing::TempDir() + "child-end-" + std::to_string(getpid()) + ".log";
+  auto child = Child::start("c", {"--gtest_list_tests"}, log);  // this program
+  ASSERT_TRUE(child);
+  while (child->running()) usleep(10'000);
+  const std::string end = child->end();
+  EXPECT_NE(end.find("exited with code 0"), std::string::npos) << end;
+  EXPECT_NE(end.find("see " + log), std::string::npos) << end;
+  std::filesystem::remove(log);
+}
+
 TEST_F(LeftBehind, OneThatRunsSomethingElseIsNot) {
   start();
   EXPECT_FALSE(adopt({"32.5"}).has_value());

@@ -327,6 +327,9 @@ void PlannedFleet::look_at(const control::PlanExecutor::Member& member, Instance
   using journal::Phase;
   Engine& engine = at(id);
   if (!engine.process || !engine.process->running()) {
+    if (engine.process)
+      net::log_line(net::LogLevel::Warning, "an engine died",
+                    {{"instance", id.value()}, {"how", std::string_view(engine.process->end())}});
     engine.process.reset();
     withdraw(engine);  // its health probes would find out, later
     scaler_->died(id, now());

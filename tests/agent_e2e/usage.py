@@ -74,6 +74,7 @@ def main() -> None:
             assert len(said["recent"]) == 4
             assert said["meters"] == "emulated" and said["cost_usd"] is None, "no price was stated: unknown, not 0"
             assert abs(sum(i["energy_j"] for i in said["instances"].values()) - energy["total"]) < 1e-6
+            assert all("requests" not in i and "carbon_g" in i for i in said["instances"].values()), said["instances"]
             assert list(said["sites"].values())[0]["energy_j"] == energy["total"]
 
             # Prometheus gets the same figures.

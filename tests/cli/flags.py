@@ -2,6 +2,7 @@
 import csv
 import http.server
 import json
+import os
 import pathlib
 import re
 import subprocess
@@ -25,6 +26,38 @@ def check(holds: bool, what: object) -> None:
 def version() -> None:
     done = run("--version")
     check(done.returncode == 0 and re.fullmatch(r"wattle \d+\.\d+\.\d+\n", done.stdout), done)
+
+
+def a_temporary_folder_that_is_not_there() -> None:
+    env = {**os.environ, "TMPDIR": "/nonexistent"}
+    done = run("--version", env=env)
+    check(done.returncode == 0 and done.stdout.startswith("wattle "), done)
+    done = run("planner", "--help", env=env)
+    check(done.returncode == 0 and "--logs" in done.stdout, done)
+
+
+def pools_of_windows() -> None:
+    """Slots that make no whole window are said; a plan of nothing but windows that nobody can serve has failed."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        files = {"profile": "partition,request_type,mode,tp,gpu,gpus_per_worker,worker_power_w,max_qps,mean_e2e_latency_s,mean_ttft_ms,mean_tbt_ms\n"
+                            "1,SS,1,TP2,A100,2,700,5,8,120,60\n",
+                 "capacity": "site,a100\n1,4\n", "slo": "request_type,ttft_ms,tbt_ms\nSS,300,150\n",
+                 "demand": "slot_5min,ss_qps\n" + "".join(f"{i},2\n" for i in range(12)),
+                 "emissions": "slot_5min,site1_lb_co2_per_mwh\n" + "".join(f"{i},900\n" for i in range(12))}
+        words = ["plan", "pools"]
+        for key, text in files.items():
+            (folder / key).write_text(text, encoding="utf-8")
+            words += ["--" + key, str(folder / key)]
+        done = run(*words, "--slots", "7")
+        check(done.returncode == 0 and "0 slots at the beginning and 5 at the end" in done.stderr, done)
+        done = run(*words, "--slots", "6")
+        check(done.returncode == 0 and done.stderr == "", done)
+        done = run(*words, "--gap", "1.5")
+        check(done.returncode == 2 and "--gap" in done.stderr, done)
+        (folder / "slo").write_text("request_type,ttft_ms,tbt_ms\nSS,1,1\n", encoding="utf-8")
+        done = run(*words, "--formulation", "published")
+        check(done.returncode == 1, done)
 
 
 def unknown_flag() -> None:
@@ -353,7 +386,7 @@ def replay_without_answers() -> None:
     server.shutdown()
 
 
-for test in (version, unknown_flag, full_disk, faults_of_what_is_not_there, runs_of_nothing,
+for test in (version, a_temporary_folder_that_is_not_there, pools_of_windows, unknown_flag, full_disk, faults_of_what_is_not_there, runs_of_nothing,
              who_plans_by_a_profile_needs_no_maximum_load, less_work_is_no_saving,
              who_kept_everything, objectives_nobody_stated, a_cost_without_a_price, a_carbon_of_no_known_intensity, gaps_of_a_tier, one_folder_each, beside_the_scenario, values_out_of_bounds, nothing_is_ignored,
              deployments_are_checked_by_what_would_run, no_metrics, outputs, replay_without_answers):
