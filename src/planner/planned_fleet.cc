@@ -375,33 +375,6 @@ void PlannedFleet::count_arrivals() {
   turned_out_ = said->turned_out;
 }
 
-/// One look at what serves, and what follows from it for nodes.
-void PlannedFleet::look_for_cut_offs() {
-  std::vector<CutOffs::Sight> sights;
-  for (const InstanceId id : all_engines()) {
-    Engine& engine = at(id);
-    if (!engine.accepted || scaler_->member_of(id)->phase != journal::Phase::Serving) continue;
-    const auto seen = look(engine);
-    if (seen.answer == GatewayAdmin::Answer::Done) engine.reachable = seen.status == "ready";
-    sights.push_back({slots_[engine.slot].node, engine.reachable});
-  }
-  const auto changes = cut_offs_.look(sights, now());
-  for (const auto& [node, up] : changes) {
-    net::log_line(net::LogLevel::Warning,
-                  up ? "a node that was cut off is tried again" : "a node is cut off: plans do without it",
-                  {{"node", node.value()}});
-    scaler_->node_is(node, up, now());
-    for (const InstanceId id : all_engines()) {
-      Engine& engine = at(id);
-      if (up || slots_[engine.slot].node != node) continue;
-      withdraw(engine);
-      if (engine.process) engine.process->stop(Span());  // of one far away nothing else can be known; here it ends
-      engine.process.reset();
-      scaler_->died(id, now());
-    }
-  }
-}
-
 void PlannedFleet::turn() {
   for (const InstanceId id : all_engines()) {  // they change as they are looked at
     if (const auto* member = scaler_->member_of(id)) look_at(control::PlanExecutor::Member(*member), id);

@@ -227,4 +227,34 @@ void PlannedFleet::tell_journal() {
   }
 }
 
+/// One look at what serves, and what follows from it for nodes.
+void PlannedFleet::look_for_cut_offs() {
+  std::vector<CutOffs::Sight> sights;
+  for (const InstanceId id : all_engines()) {
+    Engine& engine = at(id);
+    if (!engine.accepted || scaler_->member_of(id)->phase != journal::Phase::Serving) continue;
+    const auto seen = look(engine);
+    if (seen.answer == GatewayAdmin::Answer::Done) engine.reachable = seen.status == "ready";
+    sights.push_back({slots_[engine.slot].node, engine.reachable});
+  }
+  const auto changes = cut_offs_.look(sights, now());
+  for (const auto& [node, up] : changes) {
+    net::log_line(net::LogLevel::Warning,
+                  up ? "a node that was cut off is tried again" : "a node is cut off: plans do without it",
+                  {{"node", node.value()}});
+    scaler_->node_is(node, up, now());
+    if (up) continue;
+    auto lost = all_engines();
+    std::erase_if(lost, [&](InstanceId id) { return slots_[at(id).slot].node != node; });
+    // All are withdrawn before one ends, so that what that one had is sent to none of the others.
+    for (const InstanceId id : lost) withdraw(at(id));
+    for (const InstanceId id : lost) {
+      Engine& engine = at(id);
+      if (engine.process) engine.process->stop(Span());  // of one far away nothing else can be known; here it ends
+      engine.process.reset();
+      scaler_->died(id, now());
+    }
+  }
+}
+
 }  // namespace wattle::planner
