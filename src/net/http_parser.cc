@@ -39,16 +39,11 @@ std::size_t RequestParser::feed(std::string_view bytes) {
   if (problem_) return 0;
   std::size_t taken = 0;
   if (!header_done_) {
-    // One empty line before a request line is passed over (RFC 9112, 2.2): old clients end a body with it.
-    constexpr std::string_view kEmptyLine = "\r\n";
-    if (bytes.size() < kEmptyLine.size() && kEmptyLine.starts_with(bytes)) return 0;
-    const std::size_t empty = bytes.starts_with(kEmptyLine) ? kEmptyLine.size() : 0;
-    const std::string_view header =
-        whole_header(bytes.substr(empty), limits_.header_bytes, searched_, problem_, is_token_char);
+    const std::string_view header = whole_header(bytes, limits_.header_bytes, searched_, problem_, is_token_char);
     if (problem_ || header.empty()) return 0;
     take_head(header);
     if (problem_) return 0;
-    taken = empty + header.size();
+    taken = header.size();
   }
   taken += body_reader_.feed(bytes.substr(taken), [this](std::string_view piece) { add_body(piece); });
   problem_ = body_reader_.problem();

@@ -64,18 +64,6 @@ TEST(RequestParser, ReadsARequestHoweverItComes) {
   }
 }
 
-TEST(RequestParser, OneEmptyLineBeforeARequestIsPassedOver) {
-  const std::string bytes = std::string("\r\n") + kGet + "\r\n";
-  for (const std::size_t size : {bytes.size(), std::size_t{1}, std::size_t{3}}) {
-    RequestParser parser({});
-    EXPECT_EQ(feed_in_pieces(parser, bytes, size), "") << size;
-    EXPECT_TRUE(parser.done()) << size << parser.problem().what;
-    EXPECT_EQ(parser.target(), "/");
-  }
-  EXPECT_EQ(status_of("\r\n\r\n" + bytes), 400) << "two are none that HTTP knows";
-  EXPECT_EQ(status_of("\n" + bytes), 400);
-}
-
 TEST(Status, HasItsStandardPhrase) {
   EXPECT_EQ(status_text(302), "Found");
   EXPECT_EQ(status_text(206), "Partial Content");
