@@ -50,6 +50,14 @@ struct Books {
     request.prompt_tokens = prompt;
     ledger.started(request, instance, at(ms));
   }
+  /// At A, which hands it over to B.
+  void computed(std::int64_t id, std::int64_t from_ms, std::int64_t to_ms) {
+    start(id, kA, from_ms);
+    ledger.step(kA, 100, at(from_ms));
+    ledger.prefilled(RequestId(id), at(to_ms));
+    ledger.step(kA, 0, at(to_ms));
+    ledger.handed_over(RequestId(id), kB);
+  }
   void leave(std::int64_t id, std::int64_t ms) {
     Outcome o;
     o.request.id = RequestId(id);
@@ -218,11 +226,7 @@ TEST(LiveLedger, ARequestServedWhileNobodyKnowsTheIntensityHasNoCarbonButEnergyA
   books.start(1, kA, 0);
   books.ledger.first_token(RequestId(1), at(0));
   books.leave(1, 50);
-  books.start(2, kA, 50);
-  books.ledger.step(kA, 100, at(50));
-  books.ledger.prefilled(RequestId(2), at(60));
-  books.ledger.step(kA, 0, at(60));
-  books.ledger.handed_over(RequestId(2), kB);
+  books.computed(2, 50, 60);
   books.ledger.first_token(RequestId(2), at(110));
   books.leave(2, 150);
   books.meter(kA, 1000, 150);
@@ -243,11 +247,7 @@ TEST(LiveLedger, TwoLegsPayAtBothInstances) {
   Books books;
   books.meter(kA, 0, 0);
   books.meter(kB, 0, 0);
-  books.start(1, kA, 0);
-  books.ledger.step(kA, 100, at(0));
-  books.ledger.prefilled(RequestId(1), at(50));
-  books.ledger.step(kA, 0, at(50));
-  books.ledger.handed_over(RequestId(1), kB);
+  books.computed(1, 0, 50);
   books.ledger.first_token(RequestId(1), at(60));
   books.leave(1, 100);
   books.meter(kB, 100, 100);
