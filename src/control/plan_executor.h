@@ -18,6 +18,9 @@ namespace wattle::control {
 
 struct PlanExecutorOptions {
   Span period = Span::s(10);
+  /// The policy is asked before a period ends when a sixth of one has brought so many times what it brought in the last
+  /// period, and clearly so; 0: never.
+  double surge = 0.0;
   std::vector<policy::Shape> shapes;
   Span retry = Span::s(10);        ///< after a failed start; doubles with each one after that, up to
   Span retry_max = Span::s(300);   ///< this, until one of the shape serves
@@ -72,10 +75,12 @@ class PlanExecutor {
   }
 
   // What the driver observes. Unknown and gone instances are ignored.
-  void arrived(ClassId request_class = {}, std::int64_t requests = 1) {
+  /// In a surge the policy is to be asked at once: next_tick() is now.
+  void arrived(Instant now, ClassId request_class = {}, std::int64_t requests = 1) {
     const auto i = static_cast<std::size_t>(request_class.value());
     if (i >= arrivals_.size()) arrivals_.resize(i + 1, 0);
     arrivals_[i] += requests;
+    if (options_.surge > 0.0) look_for_surge(now);
   }
   /// For so long nobody could say what arrived: it is no time without requests.
   void unheard(Span time) { unheard_ = unheard_ + time; }
@@ -90,8 +95,8 @@ class PlanExecutor {
   void node_is(NodeId node, bool up, Instant now);
 
   /// Call at next_tick(), or when the policy may have something new to say. Between two periods it is asked with the
-  /// rates of the last one, and the next is not put off. A `now` before the last one counts as that: clocks of
-  /// controllers may differ.
+  /// rates of the last one, in a surge with its own; the next is not put off. A `now` before the
+  /// last one counts as that: clocks of controllers may differ.
   void tick(Instant now);
   [[nodiscard]] Instant next_tick() const { return next_tick_; }
   /// Requests per second by class, as tick(now) asks with.
@@ -151,6 +156,7 @@ class PlanExecutor {
   void leave(InstanceId instance, const char* reason, Instant now);
   void failed(std::size_t shape, Instant now);
   void ask_soon(Instant at);
+  void look_for_surge(Instant now);
   [[nodiscard]] bool counted_enough(Instant now) const;
   void accept(const Plan& plan, Instant now);
   void journal(const Plan& plan, std::int64_t gpus, const char* flaw, Instant now);
@@ -239,10 +245,13 @@ class PlanExecutor {
   std::vector<policy::ShapeCount> counts_;  ///< scratch
   FleetBounds bounds_;
   std::vector<std::int64_t> arrivals_ = {0};  ///< by request class, in the present period
-  TurnedOut turned_out_;                      ///< since the last tick
-  std::vector<double> rates_;                 ///< by request class, in the last period; empty: none is over
-  Instant counted_from_;                      ///< what `arrivals_` counts
-  Span unheard_;                              ///< of the time since then
+  std::vector<std::int64_t> looked_at_;       ///< of these, when one last looked for a surge
+  Instant looked_;
+  std::vector<double> surge_;  ///< rates by request class of the one that the policy has not been asked about yet
+  TurnedOut turned_out_;       ///< since the last tick
+  std::vector<double> rates_;  ///< by request class, in the last period; empty: none is over
+  Instant counted_from_;       ///< what `arrivals_` counts
+  Span unheard_;               ///< of the time since then
   Instant period_ends_;
   Instant last_tick_;
   Instant next_tick_;

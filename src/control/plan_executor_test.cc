@@ -1,5 +1,4 @@
-#include "control/plan_executor.h"
-
+// What the plan executor starts, opens, drains and ends for the counts it is given.
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
@@ -8,131 +7,13 @@
 #include <map>
 #include <string>
 
+#include "control/plan_executor_rig_test.h"
 #include "policy/scaling/smallest_engine.h"
 
 namespace wattle::control {
 namespace {
 
-using journal::Phase;
-
-Instant at(double seconds) { return Instant() + Span::from_seconds(seconds); }
-
-/// Wants what the test says.
-class Scripted final : public policy::ScalingPolicy {
- public:
-  explicit Scripted(std::vector<std::int32_t> first) : wanted(std::move(first)) {}
-  Plan plan(const policy::ScalingView& view) override {
-    rate = view.rate_per_s.front();
-    Plan plan = Plan::of(wanted, "scripted");
-    if (!targets.empty()) plan.instances = targets;
-    plan.weights = weights;
-    plan.steps = steps;
-    return plan;
-  }
-  std::vector<PlanStep> steps;
-  std::vector<PlanTarget> targets;  ///< instead of `wanted`
-  std::vector<PoolWeight> weights;
-  std::vector<std::int32_t> wanted;
-  double rate = -1.0;
-};
-
-/// A driver whose instances do what the test says, and which aborts the test on any call out of order.
-class Driver final : public FleetPort {
- public:
-  enum class State : std::uint8_t { Starting, Open, Draining, Stopped, Dead };
-  InstanceId spawn(const StartOrder& order, Instant) override {
-    states.push_back(State::Starting);
-    shapes.push_back(order.shape);
-    loads.push_back(order.load);
-    return InstanceId(static_cast<std::int32_t>(states.size()) - 1);
-  }
-  void open(InstanceId id, Instant now) override {
-    State& state = states.at(index(id));
-    ASSERT_TRUE(state == State::Starting || state == State::Draining);
-    state = State::Open;
-    if (scaler != nullptr && serves_at_once) scaler->serving(id, now);
-  }
-  void drain(InstanceId id, Instant now) override {
-    State& state = states.at(index(id));
-    ASSERT_EQ(state, State::Open);
-    state = State::Draining;
-    EXPECT_GT(count(State::Open), 0) << "the last serving instance was drained";
-    if (scaler != nullptr && empty) scaler->drained(id, now);
-  }
-  void stop(InstanceId id, Instant) override {
-    State& state = states.at(index(id));
-    // Starting ones too: one that answers is not open before serving() is called, where that comes later.
-    ASSERT_TRUE(state == State::Starting || state == State::Draining || !serves_at_once);
-    state = State::Stopped;
-  }
-  [[nodiscard]] std::int64_t count(State state) const { return std::ranges::count(states, state); }
-  static std::size_t index(InstanceId id) { return static_cast<std::size_t>(id.value()); }
-
-  std::vector<State> states;
-  std::vector<std::size_t> shapes;
-  std::vector<std::optional<Span>> loads;  ///< of the orders
-  PlanExecutor* scaler = nullptr;
-  bool serves_at_once = true;
-  bool empty = false;  ///< what drains holds nothing
-};
-
-class Journal final : public journal::Sink {
- public:
-  void decision(const journal::DecisionRecord& record) override { decisions.push_back(record); }
-  [[nodiscard]] std::vector<Phase> phases(InstanceId id) const {
-    std::vector<Phase> out;
-    for (const auto& d : decisions) {
-      if (d.kind == journal::DecisionKind::Phase && d.instance == id) out.push_back(static_cast<Phase>(d.value));
-    }
-    return out;
-  }
-  std::vector<journal::DecisionRecord> decisions;
-};
-
-/// Three shapes, one instance of the last serving.
-struct House {
-  explicit House(Mode mode = Mode::Enforce, Span spawn_limit = Span::max(), std::vector<Node> nodes = {}) {
-    PlanExecutorOptions options;
-    options.nodes = std::move(nodes);
-    options.shapes = {{1, 1.0, Span::s(30)}, {2, 4.0, Span::s(30)}, {4, 8.0, Span::s(30)}};
-    options.spawn_limit = spawn_limit;
-    auto policy = std::make_unique<Scripted>(std::vector<std::int32_t>{0, 0, 1});
-    scripted = policy.get();
-    scaler = std::make_unique<PlanExecutor>(std::move(policy), mode, options, driver, journal);
-    driver.scaler = scaler.get();
-    driver.states.push_back(Driver::State::Open);
-    driver.shapes.push_back(2);
-    scaler->adopt(first, 2, Instant());
-  }
-  void want(std::vector<std::int32_t> wanted, double seconds) {
-    scripted->wanted = std::move(wanted);
-    scaler->tick(at(seconds));
-  }
-  [[nodiscard]] Driver::State state(std::int32_t id) const { return driver.states.at(static_cast<std::size_t>(id)); }
-
-  Driver driver;
-  Journal journal;
-  Scripted* scripted = nullptr;
-  std::unique_ptr<PlanExecutor> scaler;
-  InstanceId first{0};
-};
-
-TEST(PlanExecutor, WhereNobodyPlansANodeThatGoesIsNothingToPlanFor) {
-  PlanExecutorOptions options;
-  options.shapes = {{2, 1.0, Span::s(30)}};
-  options.nodes = {{NodeId(0), "", "", 4, {}}};
-  Driver driver;
-  Journal journal;
-  for (const Mode mode : {Mode::Off, Mode::Enforce}) {
-    PlanExecutor scaler(nullptr, mode, options, driver, journal);
-    ASSERT_TRUE(scaler.adopt(InstanceId(0), 0, Instant()));
-    scaler.node_is(NodeId(0), false, at(1));
-    EXPECT_EQ(scaler.next_tick(), Instant::never());
-    scaler.tick(at(1));
-    scaler.node_is(NodeId(0), true, at(2));
-    EXPECT_EQ(scaler.next_tick(), Instant::never());
-  }
-}
+using namespace plan_rig;
 
 TEST(PlanExecutor, AStartBesideOneThatServesTakesItsWeights) {
   PlanExecutorOptions options;
@@ -244,77 +125,6 @@ TEST(PlanExecutor, ShadowInstancingKeepsTheOldOneUntilTheNewOneServes) {
   EXPECT_EQ(house.scaler->members().size(), 1U);
 }
 
-TEST(PlanExecutor, CountsArrivalsIntoARateAndJournalsThePlan) {
-  House house;
-  for (int i = 0; i < 25; ++i) house.scaler->arrived();
-  EXPECT_EQ(house.scaler->next_tick(), at(10));
-  house.want({0, 1, 0}, 10);
-  EXPECT_EQ(house.scripted->rate, 2.5);
-  EXPECT_EQ(house.scaler->next_tick(), at(20));
-  const auto& record = house.journal.decisions.front();
-  EXPECT_EQ(record.kind, journal::DecisionKind::Scaling);
-  EXPECT_EQ(record.value, 2) << "GPUs wanted";
-  EXPECT_STREQ(record.reason, "scripted");
-}
-
-TEST(PlanExecutor, WhileNobodySaysWhatArrivesItIsNoTimeWithoutRequests) {
-  House house;
-  auto& scaler = *house.scaler;
-  scaler.unheard(Span::s(6));
-  house.want({0, 1, 0}, 10);
-  EXPECT_TRUE(house.journal.decisions.empty()) << "four of ten seconds say too little to begin with";
-  EXPECT_EQ(scaler.next_tick(), at(20));
-  for (int i = 0; i < 28; ++i) scaler.arrived();
-  scaler.tick(at(20));
-  EXPECT_EQ(house.scripted->rate, 2.0) << "in 14 seconds";
-  for (int i = 0; i < 12; ++i) scaler.arrived();
-  scaler.unheard(Span::s(6));
-  EXPECT_EQ(scaler.rates(at(30)), (std::vector<double>{2.0})) << "four of ten seconds say little";
-  scaler.tick(at(30));
-  EXPECT_EQ(house.scripted->rate, 2.0);
-  EXPECT_EQ(scaler.next_tick(), at(40));
-  for (int i = 0; i < 30; ++i) scaler.arrived();
-  scaler.tick(at(40));
-  EXPECT_EQ(house.scripted->rate, 3.0) << "42 in 14 seconds";
-}
-
-TEST(PlanExecutor, ANodeThatGoesOrComesBackIsPlannedForAtOnce) {
-  House house(Mode::Enforce, Span::max(), {{NodeId(0), "", "", 4, {}}, {NodeId(1), "", "", 4, {}}});
-  auto& scaler = *house.scaler;
-  scaler.node_is(NodeId(1), true, at(2));
-  EXPECT_EQ(scaler.next_tick(), at(10)) << "nothing new";
-  scaler.node_is(NodeId(1), false, at(3));
-  ASSERT_EQ(scaler.next_tick(), at(3));
-  for (int i = 0; i < 6; ++i) scaler.arrived();
-  scaler.tick(at(3));
-  EXPECT_EQ(house.scripted->rate, 2.0) << "no period is over yet: since its begin";
-  EXPECT_EQ(scaler.next_tick(), at(10)) << "the next period is not put off";
-  for (int i = 0; i < 24; ++i) scaler.arrived();
-  scaler.tick(at(10));
-  EXPECT_EQ(house.scripted->rate, 3.0) << "what came before the node went, too";
-  for (int i = 0; i < 9; ++i) scaler.arrived();
-  scaler.node_is(NodeId(1), true, at(11));
-  scaler.tick(at(11));
-  EXPECT_EQ(house.scripted->rate, 3.0) << "a second of a period says little";
-  EXPECT_EQ(scaler.next_tick(), at(20));
-  scaler.tick(at(20));
-  EXPECT_EQ(house.scripted->rate, 0.9);
-}
-
-TEST(PlanExecutor, WhereSomethingIsShedOneThatBeginsToServeIsPlannedForAtOnce) {
-  for (const double weight : {1.0, 0.5}) {
-    House house;
-    house.driver.serves_at_once = false;
-    house.scripted->weights = {{ClassId(0), PoolId(0), weight}};
-    house.want({0, 0, 2}, 10);
-    ASSERT_EQ(house.driver.states.size(), 2U);
-    house.scaler->up(InstanceId(1), at(12));
-    EXPECT_EQ(house.scaler->next_tick(), at(20));
-    house.scaler->serving(InstanceId(1), at(13));
-    EXPECT_EQ(house.scaler->next_tick(), weight < 1.0 ? at(13) : at(20));
-  }
-}
-
 TEST(PlanExecutor, APlanThatFailsItsCheckChangesNothingAndSaysWhy) {
   House house;
   house.want({0, 0, 0}, 10);
@@ -380,24 +190,6 @@ TEST(PlanExecutor, AStartThatFailsIsRetriedWithGrowingPauses) {
   // Pauses of 10, 20, 40, 80, 160 s after deaths one second in, at ticks every 10 s.
   EXPECT_EQ(starts, (std::vector<double>{10, 30, 60, 110, 200, 370}));
   EXPECT_EQ(house.state(0), Driver::State::Open) << "the old one serves on";
-}
-
-TEST(PlanExecutor, AsksAtOnceWhenWhatServedHasDiedAndWhenAFailedStartMayBeTriedAgain) {
-  House house;
-  house.want({1, 0, 0}, 10);
-  house.scaler->up(InstanceId(1), at(30));
-  house.scaler->tick(at(31));
-  EXPECT_EQ(house.scaler->next_tick(), at(41)) << "when the period ends";
-  house.driver.states[1] = Driver::State::Dead;
-  house.scaler->died(InstanceId(1), at(35));
-  EXPECT_EQ(house.scaler->next_tick(), at(35));
-  house.scaler->tick(at(35));
-  ASSERT_EQ(house.driver.states.size(), 3U);
-  house.driver.states[2] = Driver::State::Dead;
-  house.scaler->died(InstanceId(2), at(36));
-  EXPECT_EQ(house.scaler->next_tick(), at(41)) << "the pause is longer";
-  house.scaler->tick(at(41));
-  EXPECT_EQ(house.scaler->next_tick(), at(46));
 }
 
 TEST(PlanExecutor, StopsWhatIsNotUpInTime) {

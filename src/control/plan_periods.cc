@@ -1,5 +1,7 @@
 // When the plan executor asks its policy, with which rates, and what it writes down of the answer.
 #include <algorithm>
+#include <cmath>
+#include <numeric>
 #include <utility>
 
 #include "control/plan_executor.h"
@@ -21,13 +23,34 @@ void PlanExecutor::failed(std::size_t shape, Instant now) {
   ask_soon(attempts.not_before);
 }
 
+/// Looks back each sixth of a period; chance alone has independent requests exceed what is expected by less.
+void PlanExecutor::look_for_surge(Instant now) {
+  constexpr std::int64_t kLooks = 6;
+  if (rates_.empty() || !surge_.empty() || now - looked_ < options_.period / kLooks) return;
+  const double seconds = (now - looked_).seconds();
+  double came = 0.0;
+  std::vector<double> rates;
+  for (std::size_t c = 0; c < arrivals_.size(); ++c) {
+    const auto fresh = static_cast<double>(arrivals_[c] - (c < looked_at_.size() ? looked_at_[c] : 0));
+    came += fresh;
+    rates.push_back(fresh / seconds);
+  }
+  looked_ = now;
+  looked_at_ = arrivals_;
+  const double expected = std::accumulate(rates_.begin(), rates_.end(), 0.0) * seconds;
+  if (came <= options_.surge * expected + 4.0 * std::sqrt(expected) + 10.0) return;
+  surge_ = std::move(rates);
+  ask_soon(now);
+}
+
 /// A few seconds of a period, as between its end and a node that dies or while nobody says what arrives, say little.
 bool PlanExecutor::counted_enough(Instant now) const {
   return now >= period_ends_ && (now - counted_from_ - unheard_) * 2 >= options_.period;
 }
 
-/// Of the last period; of a part of one where none is over yet.
+/// Of the last period; of a part of one where none is over yet; of a surge.
 std::vector<double> PlanExecutor::rates(Instant now) const {
+  if (!surge_.empty()) return surge_;
   if (!counted_enough(now) && !rates_.empty()) return rates_;
   const double seconds = (now - counted_from_ - unheard_).seconds();
   std::vector<double> rates;
@@ -43,10 +66,13 @@ void PlanExecutor::tick(Instant now) {
   last_tick_ = now;
   const auto seen = rates(now);
   const bool over = now >= period_ends_;
-  const bool enough = counted_enough(now);
+  const bool enough = !surge_.empty() || counted_enough(now);
   if (enough) {
+    surge_.clear();
     rates_ = seen;
     arrivals_.assign(arrivals_.size(), 0);
+    looked_at_.assign(arrivals_.size(), 0);
+    looked_ = now;
     counted_from_ = now;
     unheard_ = {};
   }

@@ -214,8 +214,8 @@ TEST(PlanSteps, WhatHoldsTheGpusThatAreMissingDrainsFirst) {
 
 TEST(PlanSteps, RatesAreByClass) {
   Fleet fleet(1, {2});
-  fleet.executor->arrived(ClassId(2), 40);
-  fleet.executor->arrived(ClassId(0), 10);
+  fleet.executor->arrived(Instant(), ClassId(2), 40);
+  fleet.executor->arrived(Instant(), ClassId(0), 10);
   fleet.plan(Plan::of({0, 0, 1}, "as it is"), 10);
   EXPECT_EQ(fleet.script->rates, (std::vector{1.0, 0.0, 4.0}));
   EXPECT_EQ(fleet.journal.plans, 0) << "counts alone are in the decision";
@@ -224,7 +224,7 @@ TEST(PlanSteps, RatesAreByClass) {
 TEST(PlanSteps, AClockThatGoesBackIsNotFollowed) {
   Fleet fleet(1, {2});
   fleet.plan(Plan::of({0, 0, 1}, "a"), 100);
-  fleet.executor->arrived({}, 5);
+  fleet.executor->arrived(Instant(), {}, 5);
   fleet.plan(Plan::of({0, 0, 1}, "b"), 40);
   EXPECT_EQ(fleet.script->rates.front(), 0.0) << "in no time";
   EXPECT_GT(fleet.executor->next_tick(), at(100));

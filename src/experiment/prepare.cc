@@ -152,6 +152,7 @@ Result<sim::ScalingSetup> make_scaling(const config::LoadedScenario& loaded, con
   if (!policy) return std::unexpected(policy.error());
   made.policy = {std::move(*policy), scaling.mode};
   made.period = recipe.recipe.scaling_period;
+  made.surge = recipe.recipe.scaling_surge;
   made.load_time = spawn.load;
   made.warm_time = spawn.warm;
   made.reshard = config::reshard_problem(loaded);

@@ -59,12 +59,15 @@ const ClusterMandate& ClusterLevel::mandate(const ClusterObservation& seen, Inst
     same.number = order->number;
     order = std::move(same);
   }
+  const auto put_in_force = [&] {
+    if (!mandate_->next || now < mandate_->next->from) return;
+    mandate_->present = std::move(*std::exchange(mandate_->next, std::nullopt));
+  };
+  put_in_force();  // before the one that follows takes its place
   if (order) {
     staff(*order);
     mandate_->next = std::move(*order);
-  }
-  if (mandate_->next && now >= mandate_->next->from) {
-    mandate_->present = std::move(*std::exchange(mandate_->next, std::nullopt));
+    put_in_force();
   }
   return *mandate_;
 }

@@ -26,13 +26,23 @@ std::optional<ClusterOrder> ClusterManager::order(Instant now, int nodes_down) {
     next_ = options_.scales ? begin + options_.epoch : Instant::never();
     return make(begin, begin + options_.epoch, now, *next_);
   }
-  if (*next_ != Instant::never() && now + start_ >= *next_) {
-    const Instant from = *next_;
-    next_ = from + options_.epoch;
-    return make(from, *next_, from, *next_);
+  if (!options_.scales) return std::nullopt;
+  if (!same_nodes || outgrown(begin)) {  // whatever was ordered for the next
+    next_ = begin + options_.epoch;
+    return make(begin, *next_, now, *next_);
   }
-  if (same_nodes || !options_.scales) return std::nullopt;
-  return make(begin, begin + options_.epoch, now, begin + options_.epoch);
+  // Where epochs are shorter than a start: once the one before has begun, else none would ever be in force.
+  if (now + std::min(start_, options_.epoch) < *next_) return std::nullopt;
+  const Instant from = *next_;
+  next_ = from + options_.epoch;
+  return make(from, *next_, from, *next_);
+}
+
+/// More comes of a class within the present epoch than the newest order is for.
+bool ClusterManager::outgrown(Instant begin) const {
+  if (!options_.out_of_turn) return false;
+  const auto peak_per_s = history_.peak(begin, begin + options_.epoch);
+  return !std::ranges::equal(peak_per_s, ordered_for_, std::ranges::less_equal());
 }
 
 /// A pool's GPUs are whole nodes where there are enough: what it leaves of one draws power and costs anyway.
@@ -52,6 +62,7 @@ double ClusterManager::node_usefully_carries(const plan::ProfiledClass& one) con
 /// For the load expected within an epoch, in force from `from` until `until`.
 ClusterOrder ClusterManager::make(Instant begin, Instant end, Instant from, Instant until) {
   auto peak_per_s = history_.peak(begin, end);
+  ordered_for_ = peak_per_s;
   if (peak_per_s != solved_) {
     solution_ = solve(peak_per_s);
     solved_ = std::move(peak_per_s);

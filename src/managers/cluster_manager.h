@@ -29,6 +29,7 @@ struct ClusterOptions {
   bool scales = true;          ///< false: sized once, for the peak of what is known when it begins
   double margin = 0.0;         ///< share of what a node carries that is kept free
   Watts unused_gpu;            ///< draw of a GPU of a node in use without an instance (Whole alone looks at it)
+  bool out_of_turn = false;    ///< an order, too, as soon as more comes than the newest was made for (ours)
   bool within_limits = false;  ///< no load is planned into a pool of looser objectives (ours; paper: into any larger)
   LoadForecastOptions load;
 };
@@ -61,11 +62,12 @@ class ClusterManager {
   }
 
   /// The order for the next epoch, once it is due; at the first call that for the present one, and another for it as
-  /// soon as more or fewer nodes are down. Demand above the cluster: as much as it carries, the rest by pool in
-  /// shed_per_s.
+  /// soon as more or fewer nodes are down, or out of turn. Demand above the cluster: as much as it carries, the rest by
+  /// pool in shed_per_s.
   [[nodiscard]] std::optional<ClusterOrder> order(Instant now, int nodes_down = 0);
 
  private:
+  [[nodiscard]] bool outgrown(Instant begin) const;
   [[nodiscard]] ClusterOrder make(Instant begin, Instant end, Instant from, Instant until);
   [[nodiscard]] ClusterOrder solve(const std::vector<double>& peak_per_s) const;
   [[nodiscard]] std::string sent_to(std::size_t pool, const std::vector<double>& load,
@@ -85,6 +87,7 @@ class ClusterManager {
   std::optional<Instant> next_;  ///< epoch not ordered yet
   std::vector<double> solved_;   ///< peaks of the newest program; epochs shorter than a slot often have the same
   ClusterOrder solution_;
+  std::vector<double> ordered_for_;  ///< peaks of the newest order
   std::vector<double> reserve_;
   int down_ = 0;  ///< nodes, when it was last asked
 };

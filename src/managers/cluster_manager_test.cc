@@ -72,6 +72,35 @@ TEST(ClusterManager, FloorRuleSendsTheRestOnAndRoundsUpTheLargest) {
   EXPECT_EQ(next->until, Instant() + Span::s(3600));
 }
 
+TEST(ClusterManager, OutOfTurnMoreThanWasOrderedForIsOrderedForAtOnce) {
+  const auto table = formula_table();
+  const PoolMap map(table, 0);
+  const double carried = node_carries(table, 2);
+  for (const bool out_of_turn : {true, false}) {
+    ClusterOptions options;
+    options.nodes = 40;
+    options.out_of_turn = out_of_turn;
+    ClusterManager manager(table, map, options, Span::s(105));
+    manager.history().begin_with({{0.0}, {0.0}, {0.5 * carried}});
+    ASSERT_EQ(manager.order(Instant())->gpus[2], 8);
+    const auto hear = [&](double nodes, int at_s) {
+      manager.history().add(std::vector{0.0, 0.0, nodes * carried}, Instant() + Span::s(at_s));
+      return manager.order(Instant() + Span::s(at_s));
+    };
+    EXPECT_FALSE(hear(0.4, 60).has_value());
+    const auto order = hear(3.5, 75);
+    ASSERT_EQ(order.has_value(), out_of_turn);
+    if (!order) continue;
+    EXPECT_EQ(order->gpus[2], 32);
+    EXPECT_EQ(order->from, Instant() + Span::s(75));
+    EXPECT_EQ(order->until, Instant() + Span::s(1800));
+    EXPECT_FALSE(hear(3.4, 120).has_value()) << "ordered for already";
+    ASSERT_EQ(hear(3.4, 1700)->from, Instant() + Span::s(1800)) << "the next epoch's, as ever";
+    EXPECT_EQ(hear(5.5, 1710)->gpus[2], 48);
+    EXPECT_EQ(hear(5.5, 1720)->from, Instant() + Span::s(1800)) << "and again, for what is known now";
+  }
+}
+
 TEST(ClusterManager, DemandAboveTheClusterServesWhatFitsAndSaysSo) {
   const auto table = formula_table();
   const PoolMap map(table, 0);

@@ -140,6 +140,62 @@ int nodes_where(const TurnedOut& finished, int minutes, double gain) {
   return plan.levels.at(0).passed.at(0).gpus / 8;
 }
 
+TEST(Hierarchy, OutOfTurnALayoutThatDoesNotCarryTheLoadIsChangedBeforeItsEpochEnds) {
+  auto of_one = formula_table();
+  of_one.classes.resize(1);
+  const auto table = std::make_shared<const plan::LoadTable>(std::move(of_one));
+  const double carried = node_carries(*table, 0);
+  for (const bool out_of_turn : {true, false}) {
+    HierarchyOptions options;
+    options.cluster.epoch = Span::s(60);
+    options.cluster.nodes = 1;
+    options.cluster.rule = NodeRule::Whole;
+    options.cluster.out_of_turn = options.pool.out_of_turn = out_of_turn;
+    options.past = {{0.5 * carried}};
+    Hierarchy hierarchy(table, shapes(), options);
+    std::vector<double> rates = {0.0};
+    std::vector<FleetMember> members;
+    policy::ScalingView view;
+    const auto ask = [&](double nodes, int at_s) {
+      rates = {nodes * carried};
+      view.rate_per_s = rates;
+      view.now = Instant() + Span::s(at_s);
+      view.members = members;
+      const Plan plan = hierarchy.plan(view);
+      members.clear();  // what it wants serves at once
+      for (const PlanTarget& target : plan.instances) {
+        for (int i = 0; i < target.count; ++i) {
+          const int id = static_cast<int>(members.size());
+          members.push_back(member(id, target.shape, id, 0));
+        }
+      }
+      return gpus_of(plan);
+    };
+    ask(0.0, 0);
+    for (int t = 60; t <= 300; t += 60) ask(0.4, t);  // 300: the pool's epoch
+    EXPECT_EQ(ask(0.4, 310), 4);
+    EXPECT_EQ(ask(1.0, 315), out_of_turn ? 8 : 4) << "the node has them";
+    EXPECT_EQ(ask(1.0, 600), 8) << "the epoch ends";
+  }
+}
+
+TEST(Hierarchy, OrdersComeIntoForceHoweverOftenItIsAsked) {
+  const auto table = std::make_shared<const plan::LoadTable>(formula_table());
+  auto options = three_classes(*table);
+  options.cluster.epoch = Span::s(60);  // shorter than a node's start
+  Hierarchy hierarchy(table, shapes(), options);
+  const std::vector<double> rates = {0.0, 0.0, 0.1 * node_carries(*table, 2)};
+  policy::ScalingView view;
+  view.rate_per_s = rates;
+  Plan plan = hierarchy.plan(view);
+  ASSERT_EQ(gpus_of(plan), 40);
+  for (int t = 20; t <= 1'200; t += 20) {
+    view.now = Instant() + Span::s(t);
+    plan = hierarchy.plan(view);
+  }
+  EXPECT_EQ(plan.levels[0].gpus, 8);
+}
+
 TEST(Hierarchy, PlansForWhatRequestsTurnOutToBe) {
   const auto nodes_after = [](ClassId was) {
     TurnedOut finished;

@@ -111,15 +111,17 @@ void PoolLevel::begin(const policy::ScalingView& view, const ClusterOrder& order
 void PoolLevel::manage(std::size_t p, const policy::ScalingView& view, const std::vector<double>& load_per_s) {
   PoolState& pool = pools_[p];
   pool.steps.clear();
-  if (view.now < pool.next) return;
+  const bool due = view.now >= pool.next;
+  if (!due && !options_.pool.out_of_turn) return;
   const auto members = members_of(p, view);
   int serving = 0, wanted = 0;
   for (const FleetMember& member : members) serving += shapes_[member.shape].gpus;
   for (const auto& [tp, count] : pool.wanted) wanted += tp * count;
   // Something is still on its way, or leaving: look again at the next tick.
   if (serving < wanted || serving > pool.given.gpus || members.empty()) return;
+  const auto load = map_.problem(load_per_s, 0, Watts()).classes[p];
+  if (!due && managers_[p].carry(members, load)) return;
   pool.next = Instant((view.now.ns() / options_.pool.epoch.ns() + 1) * options_.pool.epoch.ns());
-  auto load = map_.problem(load_per_s, 0, Watts()).classes[p];
   PoolDecision decision = managers_[p].decide(load, pool.given.gpus, members, {view.members, view.nodes});
   pool.made = view.now;
   pool.reason = decision.reason;

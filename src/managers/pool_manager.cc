@@ -74,6 +74,12 @@ std::optional<Watts> PoolManager::power(const plan::ShardClass& load, const Layo
   return sum;
 }
 
+bool PoolManager::carry(std::span<const FleetMember> members, const plan::ShardClass& load) const {
+  double most = 0.0;
+  for (const auto& [tp, count] : layout_of(members)) most += Degree(load, tp, options_.top_clock, 0.0).most() * count;
+  return most >= load.load_per_s;
+}
+
 std::optional<ClockRange> PoolManager::clocks(const plan::ShardClass& load, const Layout& layout) const {
   std::map<MegaHertz, double> carried;
   for (const auto& profile : load.profiles) {
@@ -113,12 +119,9 @@ std::optional<Layout> PoolManager::begins_with(const plan::ShardClass& load, int
 PoolDecision PoolManager::decide(const plan::ShardClass& load, int gpus, std::span<const FleetMember> members,
                                  const Surroundings& around) const {
   PoolDecision decision;
-  Layout have;
+  const Layout have = layout_of(members);
   int used = 0;
-  for (const FleetMember& member : members) {
-    ++have[tp_of(member)];
-    used += tp_of(member);
-  }
+  for (const auto& [tp, count] : have) used += tp * count;
   decision.wanted = have;
   decision.reason = "layout kept";
   if (!options_.reshards || members.empty()) return decision;
@@ -165,6 +168,12 @@ PoolDecision PoolManager::decide(const plan::ShardClass& load, int gpus, std::sp
   decision.reason =
       now ? "a better layout saves more than changing costs" : "the present layout does not carry the load";
   return decision;
+}
+
+Layout PoolManager::layout_of(std::span<const FleetMember> members) const {
+  Layout layout;
+  for (const FleetMember& member : members) ++layout[tp_of(member)];
+  return layout;
 }
 
 std::optional<std::size_t> PoolManager::shape_of(int tp) const {

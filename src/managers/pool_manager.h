@@ -18,6 +18,7 @@ namespace wattle::managers {
 
 struct PoolOptions {
   Span epoch = Span::s(300);
+  bool out_of_turn = false;           ///< a layout that does not carry the load is changed before the epoch ends (ours)
   bool reshards = true;               ///< false: instances stay as they were started
   bool top_clock = true;              ///< instances are taken to run at their highest clock (paper); else at the best
   double subset = 0.5;                ///< share of the pool's GPUs that change at once; one step at least
@@ -56,6 +57,9 @@ class PoolManager {
   /// they carry within the class's limits.
   [[nodiscard]] std::optional<Watts> power(const plan::ShardClass& load, const Layout& layout, int gpus) const;
 
+  /// `members`: the pool's, serving and not changing, carry it, nothing kept free.
+  [[nodiscard]] bool carry(std::span<const FleetMember> members, const plan::ShardClass& load) const;
+
   /// From the lowest clock at which the layout carries the load to the highest; none: there are no profiles.
   [[nodiscard]] std::optional<ClockRange> clocks(const plan::ShardClass& load, const Layout& layout) const;
 
@@ -80,6 +84,7 @@ class PoolManager {
   };
   [[nodiscard]] double margin() const { return with_reserve(options_.margin, reserve_); }
   [[nodiscard]] int tp_of(const FleetMember& member) const { return shapes_[member.shape].gpus; }
+  [[nodiscard]] Layout layout_of(std::span<const FleetMember> members) const;
   [[nodiscard]] std::optional<std::size_t> shape_of(int tp) const;
   [[nodiscard]] std::vector<Step> way(const plan::ShardClass& load, std::span<const FleetMember> members,
                                       std::span<const NodeView> nodes, Layout have, const Layout& wanted) const;

@@ -202,6 +202,9 @@ void SitePools::fill_demand(std::size_t slots) {
       rows[c][t] = expected[std::min(slots_ + t, expected.size() - 1)];
     }
   }
+  for (std::size_t c = 0; options_.out_of_turn && c < rows.size(); ++c) {
+    for (double& row : rows[c]) row = std::isfinite(row) ? std::max(row, rising_[c]) : rising_[c];
+  }
   for (std::size_t s = 0; s < first_.size(); ++s) {
     auto& types = setup_.problem.partitions[s].types;
     for (std::size_t t = 0; t < types.size(); ++t) {
@@ -376,21 +379,44 @@ std::vector<double> SitePools::carried(const policy::ScalingView& view) const {
   return per_s;
 }
 
-/// Takes from the plan's weights what is not carried. `load_is_known`: else it is what is expected now.
+/// Requests per second that come of the types of the partition in force. `load_is_known`: else it is what is expected.
+std::vector<double> SitePools::by_type(const policy::ScalingView& view, bool load_is_known) const {
+  const auto& types = setup_.problem.partitions[newest_.partition].types;
+  const auto& type_of = setup_.type_of[newest_.partition];
+  std::vector<double> of_type(types.size(), 0.0);
+  for (std::size_t c = 0; load_is_known && c < std::min(type_of.size(), view.rate_per_s.size()); ++c) {
+    of_type[type_of[c]] += view.rate_per_s[c];
+  }
+  for (std::size_t t = 0; !load_is_known && t < types.size(); ++t) of_type[t] = types[t].demand_per_s.front();
+  return of_type;
+}
+
+std::vector<double> SitePools::by_pool(const std::vector<double>& of_type) const {
+  std::vector<double> in_pool(rated_.size(), 0.0);
+  for (std::size_t t = 0; t < of_type.size(); ++t) in_pool[pool_of(t)] += of_type[t];
+  return in_pool;
+}
+
+/// More comes of a type than it was planned for, and to its pool than that carries. A plan that sheds has all there is.
+bool SitePools::outgrown(const policy::ScalingView& view) const {
+  if (!options_.out_of_turn || plans_ == 0 || filling_ || newest_.status == plan::PoolsStatus::Shed) return false;
+  const auto& types = setup_.problem.partitions[newest_.partition].types;
+  const auto of_type = by_type(view, true);
+  const auto in_pool = by_pool(of_type), serve = carried(view);
+  for (std::size_t t = 0; t < types.size(); ++t) {
+    const double planned = std::ranges::max(types[t].demand_per_s) * options_.beta;
+    if (of_type[t] > planned && in_pool[pool_of(t)] > serve[pool_of(t)]) return true;
+  }
+  return false;
+}
+
+/// Takes from the plan's weights what is not carried.
 void SitePools::shed(Plan& plan, const policy::ScalingView& view, bool load_is_known) {
   if (filling_ && all_serve(view)) filling_ = false;
   if (plans_ == 0 || (!filling_ && newest_.status != plan::PoolsStatus::Shed)) return;
   const auto& types = setup_.problem.partitions[newest_.partition].types;
-  const auto& type_of = setup_.type_of[newest_.partition];
-  std::vector<double> of_type(types.size(), 0.0), in_pool(rated_.size(), 0.0);
-  for (std::size_t c = 0; c < std::min(type_of.size(), view.rate_per_s.size()); ++c) {
-    of_type[type_of[c]] += view.rate_per_s[c];
-  }
-  const auto pool_of = [this](std::size_t type) { return static_cast<std::size_t>(pool_of_[type].value()); };
-  for (std::size_t t = 0; t < types.size(); ++t) {
-    if (!load_is_known) of_type[t] = types[t].demand_per_s.front();
-    in_pool[pool_of(t)] += of_type[t];
-  }
+  const auto of_type = by_type(view, load_is_known);
+  const auto in_pool = by_pool(of_type);
   const auto serve = carried(view);
   for (PoolWeight& w : plan.weights) {
     const auto pool = static_cast<std::size_t>(w.pool.value());
@@ -409,7 +435,7 @@ Plan SitePools::plan(const policy::ScalingView& view) {
   hear(view);
   const bool changed = sites_changed(view);
   const bool due = view.now >= next_ && (options_.replans || plans_ == 0);
-  if (changed || due) {
+  if (changed || due || outgrown(view)) {
     make(view.now);
     if (view.now >= next_) next_ = view.now + options_.epoch;
   }

@@ -22,6 +22,7 @@ struct SitePoolsOptions {
   double beta = 1.0;               ///< peaks are divided by this before they are planned for
   std::size_t least_history = 24;  ///< slots; with fewer the last ones are carried on
   bool replans = true;             ///< else the first plan stays
+  bool out_of_turn = false;        ///< planned again as soon as more comes than was planned for and is carried (ours)
   /// Instead of where it is best: the cleanest sites that can carry the demand with the margin, as few as do.
   bool cleanest = false;
   bool pooled = false;  ///< any request goes to any worker, whatever class that was planned for
@@ -84,6 +85,10 @@ class SitePools final : public policy::ScalingPolicy {
   void count_gpus();
   [[nodiscard]] bool sites_changed(const policy::ScalingView& view);
   void make(Instant now);
+  [[nodiscard]] std::vector<double> by_type(const policy::ScalingView& view, bool load_is_known) const;
+  [[nodiscard]] std::vector<double> by_pool(const std::vector<double>& of_type) const;
+  [[nodiscard]] std::size_t pool_of(std::size_t type) const { return static_cast<std::size_t>(pool_of_[type].value()); }
+  [[nodiscard]] bool outgrown(const policy::ScalingView& view) const;
   [[nodiscard]] Result<plan::PoolsPlan> planned(const plan::PoolsOptions& planning) const;
   [[nodiscard]] plan::PoolsProblem asked() const;
   /// False where something that the objective needs is unknown: then without it.

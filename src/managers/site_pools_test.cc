@@ -50,6 +50,25 @@ TEST(SitePools, WhatIsExpectedIsPlannedForWhateverIsSeen) {
   EXPECT_EQ(types[1].demand_per_s, std::vector<double>(6, 2.0));
 }
 
+TEST(SitePools, OutOfTurnMoreThanIsPlannedForAndCarriedIsPlannedForAtOnce) {
+  std::map<std::size_t, std::optional<double>> grams{{0, 100.0}, {1, 500.0}};
+  for (const bool out_of_turn : {true, false}) {
+    SitePoolsOptions options;
+    options.out_of_turn = out_of_turn;
+    SitesDriver driver(two_sites(grams), options);
+    const auto workers = [](const Plan& plan) { return SitesDriver::at_site(plan, 0) + SitesDriver::at_site(plan, 1); };
+    const int calm = workers(driver.ask(Instant(), {0.0, 0.0}));
+    // Two of one GPU carry 4 a second, for a demand of 3.
+    EXPECT_EQ(workers(driver.ask(Instant() + kTick, {3.9, 3.0})), calm) << "more than planned for, but carried";
+    const Plan crowd = driver.ask(Instant() + kTick * 2, {14.0, 3.0});
+    EXPECT_EQ(workers(crowd) > calm, out_of_turn);
+    EXPECT_EQ(driver.policy.plans(), out_of_turn ? 2 : 1);
+    static_cast<void>(driver.ask(Instant() + kTick * 3, {14.0, 3.0}));
+    static_cast<void>(driver.ask(Instant() + kTick * 4, {2.0, 3.0}));
+    EXPECT_EQ(driver.policy.plans(), out_of_turn ? 2 : 1) << "once for a load; less waits for the next epoch";
+  }
+}
+
 TEST(SitePools, PeaksOfFiveSecondsArePlannedFor) {
   std::map<std::size_t, std::optional<double>> grams{{0, 100.0}, {1, 500.0}};
   SitesDriver driver(two_sites(grams));

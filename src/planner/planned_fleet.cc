@@ -106,6 +106,7 @@ Result<void> PlannedFleet::begin(const systems::Recipe& recipe) {
   const auto& scenario = loaded_.scenario;
   control::PlanExecutorOptions options;
   options.period = options.retry = recipe.scaling_period;
+  options.surge = recipe.scaling_surge;
   options.spawn_limit = scenario.spawn.load + scenario.spawn.warm + kStartLimit;
   for (const auto& pool : scenario.pools) {
     options.shapes.push_back({pool.tensor_parallel,
@@ -364,7 +365,7 @@ void PlannedFleet::count_arrivals() {
   if (!known) scaler_->unheard(since);
   if (!said) return;
   for (std::size_t c = 0; known && c < said->arrived.size(); ++c) {
-    scaler_->arrived(ClassId(static_cast<std::int32_t>(c)), said->arrived[c] - before(c));
+    scaler_->arrived(now(), ClassId(static_cast<std::int32_t>(c)), said->arrived[c] - before(c));
   }
   if (arrived_) {
     const TurnedOut fresh = said->turned_out.since(turned_out_);

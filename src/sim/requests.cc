@@ -24,7 +24,7 @@ void Simulation::arrive(const workload::TraceRow& row, Instant now) {
   flight.true_output_tokens = row.output_tokens;
   statistics_.add_arrivals();
   flight.served.prefill_start = Instant();
-  scaler_.arrived(requests_.arrive(Request(request), tag, now));  // a copy: it may leave at once
+  scaler_.arrived(now, requests_.arrive(Request(request), tag, now));  // a copy: it may leave at once
 }
 
 engine::Job Simulation::job_of(Tag tag) {

@@ -32,6 +32,7 @@ std::vector<InstanceView> Simulation::views() const {
 control::PlanExecutorOptions Simulation::scaler_options(const ScalingSetup& scaling) {
   control::PlanExecutorOptions options;
   options.period = scaling.period;
+  options.surge = scaling.surge;
   for (const auto& shape : scaling.shapes) {
     options.shapes.push_back({shape.gpus, shape.max_load_per_s, scaling.load_time + scaling.warm_time, shape.pool,
                               shape.nodes, shape.role, shape.pair});

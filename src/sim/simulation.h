@@ -49,6 +49,7 @@ struct ShapeSetup {
 struct ScalingSetup {
   control::Slot<policy::ScalingPolicy> policy;
   Span period = Span::s(10);
+  double surge = 0.0;  ///< see control::PlanExecutorOptions
   std::vector<ShapeSetup> shapes;
   std::vector<std::size_t> shape_of;  ///< of the instances the run begins with; of both of a pair, the pair's
   std::vector<PoolWeight>

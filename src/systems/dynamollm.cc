@@ -47,6 +47,7 @@ struct PlannerOptions {
   bool reshards = true;
   bool top_clock = true;
   bool proactive = true;
+  bool out_of_turn = false;
   double subset = 0.5;
   double margin = 0.0;
   bool within_limits = false;
@@ -79,6 +80,9 @@ std::vector<config::Option<PlannerOptions>> planner_options() {
       option("top_clock", &P::top_clock,
              "Pool managers take it that instances run at their highest clock (paper); off: at the best for the load"),
       option("proactive", &P::proactive, "Nodes are started before their epoch; off: when it begins"),
+      option("out_of_turn", &P::out_of_turn,
+             "Both plan again as soon as more comes than they planned for, or than instances carry; off: when their "
+             "epochs end (paper)"),
       option("subset", &P::subset, "", {0, 1}, "Share of a pool's GPUs that change at once"),
       option("margin", &P::margin, "", kShare, "Share of what a node carries that is kept free; paper: 0"),
       option("within_limits", &P::within_limits,
@@ -155,6 +159,7 @@ Result<std::shared_ptr<managers::Hierarchy>> make_planner(const PlannerOptions& 
                   .within_limits = o.within_limits,
                   .load = {}};
   set_nodes(made.cluster, o.nodes, making.scaling);
+  made.cluster.out_of_turn = made.pool.out_of_turn = o.out_of_turn;
   made.cluster.load.season = o.season;
   made.cluster.load.slot = o.slot;
   made.cluster.load.headroom = o.headroom;

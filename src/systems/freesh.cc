@@ -109,6 +109,7 @@ struct SitePlannerOptions {
   double alpha = 1.1;
   double beta = 1.0;
   bool replans = true;
+  bool out_of_turn = false;
   bool cleanest = false;
   bool pooled = false;
   bool weighs = false;
@@ -141,6 +142,10 @@ std::vector<config::Option<SitePlannerOptions>> site_planner_options() {
       option("alpha", &P::alpha, "", {1, 100}, "Capacity kept, as a multiple of the demand expected (paper: 1.1)"),
       option("beta", &P::beta, "", {0.01, 100}, "Peaks are divided by this before they are planned for"),
       option("replans", &P::replans, "off: the first plan stays"),
+      option(
+          "out_of_turn", &P::out_of_turn,
+          "Planned again as soon as more comes than was planned for and than workers carry; off: when the epoch ends "
+          "(paper)"),
       option(
           "cleanest", &P::cleanest,
           "Workers stand at the cleanest sites that can carry the demand, as few sites as do; off: where it is best"),
@@ -208,6 +213,7 @@ managers::SitePoolsOptions site_pools_options(const SitePlannerOptions& o) {
   options.slot = o.slot;
   options.beta = o.beta;
   options.replans = o.replans;
+  options.out_of_turn = o.out_of_turn;
   options.cleanest = o.cleanest;
   options.pooled = o.pooled;
   options.weighs = o.weighs;

@@ -60,6 +60,7 @@ struct Recipe {
   control::EmergencyOptions emergency;
   PolicyChoice scaling{"none"};
   Span scaling_period = Span::s(10);
+  double scaling_surge = 0.0;  ///< control::PlanExecutorOptions::surge
   std::int32_t scaling_at_once = 1'000'000;
   std::int32_t profiled_together = 1;       ///< instances, for load profiles (LoadProfilerOptions::instances)
   std::optional<double> profiled_quantile;  ///< of latencies, likewise; none: that of what plans by them

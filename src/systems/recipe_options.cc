@@ -199,6 +199,10 @@ std::vector<Option<Recipe>> head_options(const Section& section) {
   }
   if (section.slot == SlotKind::Scaling) {
     all.push_back(option("scaling.period_s", &Recipe::scaling_period, "s", {0.001, 86'400}, "How often it plans"));
+    all.push_back(
+        option("scaling.surge", &Recipe::scaling_surge, "", {0, 1000},
+               "It plans at once, too, when a sixth of a period has brought so many times what it brought in the "
+               "last one; 0 (papers): when periods end"));
     all.push_back(option("scaling.at_once", &Recipe::scaling_at_once, "changes", {1, 1e6},
                          "So many starts, drains, re-shards and moves are under way at most"));
     all.push_back(option("scaling.profiled_together", &Recipe::profiled_together, "instances", {1, 64},

@@ -124,7 +124,7 @@ class SteppedLive final : public control::RequestPort,
         job.arrival = now;
         job.prompt_tokens = row->prompt_tokens;
         job.output_tokens = row->output_tokens;
-        planner_.arrived(request.request_class);
+        planner_.arrived(now, request.request_class);
         core_.arrive(request, static_cast<control::Tag>(request.id.value()), now);
         row = setup_.source->next();
       }
