@@ -2,7 +2,7 @@
 """Recipe `wattle` as it ships beside the best fixed clock that keeps as much.
 
 Simulated: `synthetic-poisson`, where prompts and decodes share steps, or with --apart `voltanallm-2p2d`, on many cards,
-models, rates and objectives. Of 26 fixed clocks between the energy optimum and the maximum the one of least energy counts
+models, rates and objectives. Of 31 fixed clocks from 30 % of the way below the energy optimum to the maximum the one of least energy counts
 that keeps at least the gaps (to 0.02 points), the first tokens and the requests with all their objectives (to 0.05) that the
 recipe keeps. --apart has a second
 one, under the recipe's routing, and says how often a recipe of the papers takes less and keeps as much. Prints a line for
@@ -73,7 +73,7 @@ class Bench:
         if most is None or min(most[1:3]) < least:
             return None
         ours = self.run("wattle", settings)
-        clocks = ["sweet"] + [f"sweet+{p}%" for p in range(4, 100, 4)]
+        clocks = [f"sweet-{p}%" for p in range(30, 0, -6)] + ["sweet"] + [f"sweet+{p}%" for p in range(4, 100, 4)]
 
         def saved(one):
             return 100 * (1 - one[0] / most[0])

@@ -2,7 +2,7 @@
 """Recipe `dynamollm-ours` as it ships beside the best fixed fleet that keeps as many objectives.
 
 Simulated: an hour of Azure's 2024 week (`WATTLE_DATA`), drawn with card, model, cluster, load and objectives. A fixed fleet
-is any number of equal instances, at any of the scenario's TP degrees, at one of 13 clocks from the energy optimum to the
+is any number of equal instances, at any of the scenario's TP degrees, at one of 16 clocks from below the energy optimum to the
 maximum, requests to the least loaded; of those that keep at least as many requests' objectives (to 0.05 points) the one of
 least energy counts. It is chosen with the hour in view, which no operator could. Scenarios of which even the whole cluster
 at its highest clock keeps less than 95 % are left out. Prints a line for each and a summary; no target.
@@ -29,7 +29,8 @@ DRAWN = {
     "spawn.load_s": [20, 90, 240],
 }
 KEPT = 0.0005
-STEPS = 12
+BELOW = 3  # of the clocks
+STEPS = 12 + BELOW
 
 
 class Scenario:
@@ -92,7 +93,9 @@ class Scenario:
 
 
 def clock_of(step):
-    return "sweet" if step == 0 else "max" if step == STEPS else f"sweet+{100 * step // STEPS}%"
+    if step < BELOW:
+        return f"sweet-{10 * (BELOW - step)}%"
+    return "sweet" if step == BELOW else "max" if step == STEPS else f"sweet+{100 * (step - BELOW) // (STEPS - BELOW)}%"
 
 
 def compare(scenario):

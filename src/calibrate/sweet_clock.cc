@@ -59,4 +59,9 @@ MegaHertz sweet_clock(const engine::StepModel& model, const engine::EngineOption
   return clocks[static_cast<std::size_t>(best)];
 }
 
+void set_sweet_spot(InstanceSpec& spec, const engine::StepModel& model, const engine::EngineOptions& options) {
+  spec.sweet_clock = sweet_clock(model, options, spec.role);
+  spec.measured_from = model.measured_from() <= spec.sweet_clock ? model.measured_from() : MegaHertz{0};
+}
+
 }  // namespace wattle::calibrate

@@ -14,4 +14,7 @@ namespace wattle::calibrate {
 /// ten milliseconds, for the model's tables of some twenty clocks.
 [[nodiscard]] MegaHertz sweet_clock(const engine::StepModel& model, const engine::EngineOptions& options, Role role);
 
+/// The instance's sweet spot, by its role, and where measurements begin if they reach down to it.
+void set_sweet_spot(InstanceSpec& spec, const engine::StepModel& model, const engine::EngineOptions& options);
+
 }  // namespace wattle::calibrate

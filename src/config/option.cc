@@ -61,20 +61,28 @@ struct TextOf {
 
 /// What clock_from() reads.
 static constexpr const char* kClockForms =
-    "MHz, \"max\", \"min\", \"sweet\", between these as \"sweet+25%\", or a share of max as \"0.7x\"";
+    "MHz, \"max\", \"min\", \"sweet\", from there to max as \"sweet+25%\" or as far below as \"sweet-25%\", or a share "
+    "of "
+    "max as \"0.7x\"";
 
 std::optional<ClockSetting> clock_from(std::string_view text) {
   if (text == "max") return ClockSetting::highest();
   if (text == "min") return ClockSetting::lowest();
   if (text == "sweet") return ClockSetting::sweet();
-  const bool above = text.starts_with("sweet+") && text.ends_with('%');
-  if (above) text.remove_prefix(std::string_view("sweet+").size());
+  const bool above = text.starts_with("sweet+"), below = text.starts_with("sweet-");
+  if (above || below) {
+    if (!text.ends_with('%')) return std::nullopt;
+    text.remove_prefix(std::string_view("sweet+").size());
+  }
   const bool share = text.ends_with('x');
-  if (share || above) text.remove_suffix(1);
+  if (share || above || below) text.remove_suffix(1);
   double number = 0.0;
   const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (code != std::errc{} || end != text.data() + text.size() || !(number > 0.0)) return std::nullopt;
-  if (above) return number < 100.0 ? std::optional(ClockSetting::above_sweet(number / 100.0)) : std::nullopt;
+  if (above || below) {
+    if (number >= 100.0) return std::nullopt;
+    return ClockSetting::from_sweet((below ? -number : number) / 100.0);
+  }
   if (share) return number <= 1.0 ? std::optional(ClockSetting::share(number)) : std::nullopt;
   if (number != std::floor(number) || number > 1e6) return std::nullopt;
   return ClockSetting(MegaHertz(static_cast<std::int32_t>(number)));
@@ -88,8 +96,8 @@ std::string clock_text(const ClockSetting& clock) {
       return "max";
     case ClockSetting::Kind::Sweet:
       return "sweet";
-    case ClockSetting::Kind::AboveSweet:
-      return "sweet+" + decimal(100.0 * clock.value()) + "%";
+    case ClockSetting::Kind::FromSweet:
+      return (clock.value() < 0.0 ? "sweet-" : "sweet+") + decimal(100.0 * std::abs(clock.value())) + "%";
     case ClockSetting::Kind::Share:
       return decimal(clock.value()) + "x";
     case ClockSetting::Kind::Fixed:

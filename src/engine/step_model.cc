@@ -435,6 +435,10 @@ std::int64_t StepModel::kv_blocks() const { return impl_->blocks; }
 const GpuSpec& StepModel::gpu() const { return impl_->gpu; }
 const LlmSpec& StepModel::llm() const { return impl_->llm; }
 std::int32_t StepModel::gpus() const { return impl_->parallel.gpus(); }
+MegaHertz StepModel::measured_from() const {
+  return MegaHertz(static_cast<std::int32_t>(impl_->profile.measured_clock_low_mhz));
+}
+
 std::vector<std::string> StepModel::extrapolated() const {
   std::vector<std::string> found = extrapolations(impl_->profile, impl_->parallel.tensor, impl_->asked);
   if (impl_->drafts > 0 && impl_->asked.requests > 0) {

@@ -60,6 +60,8 @@ class StepModel {
   [[nodiscard]] const LlmSpec& llm() const;
   [[nodiscard]] std::int32_t gpus() const;  ///< of the instance
 
+  /// The lowest locked clock at which such a GPU was measured; 0: none was.
+  [[nodiscard]] MegaHertz measured_from() const;
   /// How far the steps asked for since the last forget_asked() left what was measured, in words.
   [[nodiscard]] std::vector<std::string> extrapolated() const;
   void forget_asked() const;

@@ -80,7 +80,7 @@ Result<InstanceSpec> LiveFleet::describe(Role role, std::int32_t tensor_parallel
   if (systems::needs_sweet_clock(recipe_)) {
     const auto truth = model(tensor_parallel);
     if (!truth) return std::unexpected(truth.error());
-    spec.sweet_clock = calibrate::sweet_clock(**truth, engine_, role);
+    calibrate::set_sweet_spot(spec, **truth, engine_);
   }
   if (systems::needs_latency(recipe_, role)) {
     const auto believed = calibrate::clocks_believed(recipe_.predictor, recipe_.file);

@@ -23,7 +23,7 @@ Result<std::map<int, MegaHertz>> lowest_clocks(const config::LoadedScenario& loa
       const auto engine = config::engine_of(loaded.scenario, pool);
       const auto model = config::make_step_model(loaded.gpus[p], loaded.llm, pool.parallelism(), engine);
       if (!model) return std::unexpected(model.error());
-      spec.sweet_clock = calibrate::sweet_clock(*model, engine, pool.role);
+      calibrate::set_sweet_spot(spec, *model, engine);
     }
     const auto clocks = systems::clocks_to_predict(recipe, spec);  // ascending
     if (clocks.empty()) continue;

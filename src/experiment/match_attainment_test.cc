@@ -99,15 +99,26 @@ TEST(MatchAttainment, TheReserveFoundKeepsTheBaselineWithLeastEnergy) {
 TEST(MatchAttainment, ARecipeThatKeepsTheBaselineNeedsNone) {
   const auto scenario = busy({"slo.itl_ms=1000", "slo.ttft_ms=60000"});
   const auto baseline = run_half(scenario, recipe("static-max"), workload::Half::First, {});
-  const auto as_it_is = run_half(scenario, recipe("static-sweet"), workload::Half::First, {});
+  const auto as_it_is = run_half(scenario, recipe("eco-freq"), workload::Half::First, {});
   ASSERT_TRUE(baseline && as_it_is);
   ASSERT_LE(short_of(as_it_is->slo, baseline->slo), kAttainmentSlack) << "or it needs one";
-  const auto matched = match_attainment(scenario, "static-sweet", {}, baseline->slo, {});
+  const auto matched = match_attainment(scenario, "eco-freq", {}, baseline->slo, {});
   ASSERT_TRUE(matched);
   EXPECT_TRUE(matched->kept);
-  EXPECT_TRUE(matched->reserve.empty());
-  const auto plain = run_half(scenario, recipe("static-sweet"), workload::Half::Second, {});
+  const auto plain = run_half(scenario, recipe("eco-freq"), workload::Half::Second, {});
   EXPECT_EQ(matched->second_half.journal_digest, plain->journal_digest);
+}
+
+TEST(MatchAttainment, AFixedClockMayFallBelowItsSweetSpot) {
+  const auto scenario = busy({"slo.itl_ms=1000", "slo.ttft_ms=60000", "fleet.0.gpu=h100"});
+  const auto baseline = run_half(scenario, recipe("static-max"), workload::Half::First, {});
+  ASSERT_TRUE(baseline);
+  const auto matched = match_attainment(scenario, "static-sweet", {}, baseline->slo, {});
+  ASSERT_TRUE(matched && matched->kept);
+  ASSERT_EQ(matched->reserve.size(), 1U);
+  EXPECT_LT(std::stoi(matched->reserve.front().second), 1080);
+  const auto plain = run_half(scenario, recipe("static-sweet"), workload::Half::Second, {});
+  EXPECT_LT(matched->second_half.energy.total, plain->energy.total);
 }
 
 TEST(MatchAttainment, WhatCannotKeepItSaysSo) {
@@ -151,8 +162,9 @@ TEST(Reserves, AreTheAdmissionsOrEachPhasesClocks) {
   EXPECT_EQ(systems::reserves_of(recipe("eco-freq").recipe, shared).back().key, "frequency.decode.margin");
   const auto fixed = systems::reserves_of(recipe("static-sweet").recipe, fleet);
   ASSERT_EQ(fixed.size(), 2U);
-  EXPECT_EQ(fixed[0].values.front(), "") << "1005 MHz, as the recipe says";
-  EXPECT_EQ(fixed[0].values[1], "1020");
+  EXPECT_EQ(fixed[0].values.front(), "885") << "less than 1005 MHz by 30 % of the way to the highest";
+  EXPECT_EQ(fixed[0].values[8], "") << "1005 MHz, as the recipe says";
+  EXPECT_EQ(fixed[0].values[9], "1020");
   EXPECT_EQ(fixed[0].values.back(), "1410");
   EXPECT_TRUE(systems::reserves_of(recipe("static-max").recipe, fleet).empty());
   const auto throttled = systems::reserves_of(recipe("throttllem-autoscale").recipe, shared);

@@ -362,9 +362,7 @@ Result<PreparedRun> prepare(const config::LoadedScenario& loaded, const systems:
     maker->loads = run.loads;
     InstanceSpec spec = spec_of(loaded, p);
     spec.kv_capacity_tokens = maker->model->kv_blocks() * scenario.engine.block_size;
-    if (systems::needs_sweet_clock(recipe.recipe)) {
-      spec.sweet_clock = calibrate::sweet_clock(*maker->model, engine, pool.role);
-    }
+    if (systems::needs_sweet_clock(recipe.recipe)) calibrate::set_sweet_spot(spec, *maker->model, engine);
     if (systems::needs_latency(recipe.recipe, pool.role)) spec.beliefs.clocks = *believed;
     // Before anything is fitted: an instance that the policies refuse.
     if (auto ok = systems::check_instance(recipe.recipe, spec); !ok) return std::unexpected(ok.error());

@@ -1,6 +1,6 @@
 #pragma once
-// A clock as an option names it, whatever the GPU: its highest, its lowest, its sweet spot or one between that and the
-// highest, a share of the highest, or MHz.
+// A clock as an option names it, whatever the GPU: its highest, its lowest, its sweet spot or one so far from it, a
+// share of the highest, or MHz.
 #include <algorithm>
 #include <cstdint>
 #include <span>
@@ -14,7 +14,7 @@ namespace wattle {
 /// by what is known of the instance (see calibrate/sweet_clock.h for the step).
 class ClockSetting {
  public:
-  enum class Kind : std::uint8_t { Fixed, Lowest, Highest, Sweet, Share, AboveSweet };
+  enum class Kind : std::uint8_t { Fixed, Lowest, Highest, Sweet, Share, FromSweet };
 
   constexpr ClockSetting(MegaHertz clock = MegaHertz{0}) : value_(clock.value()) {}
   [[nodiscard]] static constexpr ClockSetting lowest() { return {Kind::Lowest, 0.0}; }
@@ -23,12 +23,13 @@ class ClockSetting {
   /// Of the highest, in (0, 1].
   [[nodiscard]] static constexpr ClockSetting share(double of_highest) { return {Kind::Share, of_highest}; }
 
-  /// So far from the sweet spot to the highest, in (0, 1).
-  [[nodiscard]] static constexpr ClockSetting above_sweet(double share) { return {Kind::AboveSweet, share}; }
+  /// Above the sweet spot by that share, in (-1, 1), of what the highest is above it; below it if negative, but no
+  /// lower than anything was measured (InstanceSpec::measured_from, Beliefs::clocks).
+  [[nodiscard]] static constexpr ClockSetting from_sweet(double share) { return {Kind::FromSweet, share}; }
 
   [[nodiscard]] constexpr Kind kind() const { return kind_; }
   [[nodiscard]] constexpr double value() const { return value_; }  ///< MHz of a fixed clock, or the share
-  [[nodiscard]] constexpr bool needs_sweet() const { return kind_ == Kind::Sweet || kind_ == Kind::AboveSweet; }
+  [[nodiscard]] constexpr bool needs_sweet() const { return kind_ == Kind::Sweet || kind_ == Kind::FromSweet; }
   constexpr bool operator==(const ClockSetting&) const = default;
 
   /// On this instance. A share takes the nearest clock that the GPU's steps reach; a sweet spot that is not known is 0.
@@ -44,7 +45,7 @@ class ClockSetting {
         return gpu.clock_max;
       case Kind::Sweet:
         return spec.sweet_clock;
-      case Kind::AboveSweet:
+      case Kind::FromSweet:
         if (spec.sweet_clock == MegaHertz{0}) return spec.sweet_clock;
         below = (gpu.clock_max.value() - spec.sweet_clock.value()) * (1.0 - value_);
         break;
@@ -53,7 +54,9 @@ class ClockSetting {
         break;
     }
     const auto steps = static_cast<std::int32_t>(below / gpu.clock_step.value() + 0.5);
-    return std::max(gpu.clock_min, MegaHertz(gpu.clock_max.value() - steps * gpu.clock_step.value()));
+    const auto clock = std::max(gpu.clock_min, MegaHertz(gpu.clock_max.value() - steps * gpu.clock_step.value()));
+    if (kind_ != Kind::FromSweet || value_ > 0.0) return clock;
+    return std::max(clock, std::min(std::max(spec.measured_from, spec.beliefs.clocks.lowest), spec.sweet_clock));
   }
 
  private:

@@ -144,6 +144,9 @@ TEST(Compose, NoClockIsChosenThatWasNotMeasured) {
     EXPECT_EQ(clock_error(recipe(text, {"predictor_file=belief.csv", "frequency.clocks_mhz=1005,1200"}), instance), "");
   }
   EXPECT_FALSE(check_admission(recipe(kEco, {"predictor_file=belief.csv"}), instance)) << "a router asks, too";
+  instance.sweet_clock = MegaHertz{1050};
+  const char* const kBelow = "frequency.clocks_mhz=[\"sweet-30%\", \"sweet\", 1395]";
+  EXPECT_EQ(clock_error(recipe(kEco, {"predictor_file=belief.csv", kBelow}), instance), "") << "1005 and no lower";
   EXPECT_EQ(clock_error(recipe("[frequency]\npolicy = \"static\"\nclock_mhz = 1410\n"), instance), "")
       << "chosen without a belief";
   instance.beliefs.clocks = {MegaHertz{1001}, MegaHertz{1004}};

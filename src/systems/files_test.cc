@@ -54,7 +54,7 @@ TEST(ShippedRecipes, SweetAndMaximumOfTheA100AreThePapersClocks) {
       InstanceSpec spec;
       spec.role = pool.role;
       spec.gpu = scenario->gpus[p];
-      spec.sweet_clock = calibrate::sweet_clock(*model, engine, pool.role);
+      calibrate::set_sweet_spot(spec, *model, engine);
       const auto clocks = options_of<policy::EcoFreqOptions>(frequency_of(eco->recipe, pool.role)).clocks;
       ASSERT_EQ(clocks.size(), 2U);
       if (spec.gpu.name == "a100-80g") {

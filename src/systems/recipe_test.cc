@@ -199,6 +199,29 @@ TEST(RecipeClocks, ASweetSpotThatNobodyKnowsIsNoClock) {
   EXPECT_FALSE(load("[frequency]\nclock_mhz = \"sweet+100%\"\n")) << "that is max";
 }
 
+TEST(RecipeClocks, BelowTheSweetSpotAsFarAsAbove) {
+  const auto list = [](const std::string& clocks) {
+    return load("[frequency]\npolicy = \"eco-freq\"\nclocks_mhz = [" + clocks + "]\n");
+  };
+  const auto loaded = list(R"("sweet-50%", "sweet-25%", "sweet", "sweet+25%")");
+  ASSERT_TRUE(loaded) << loaded.error().message();
+  InstanceSpec spec;
+  spec.gpu.clock_min = MegaHertz{600};
+  spec.gpu.clock_max = MegaHertz{1800};
+  spec.gpu.clock_step = MegaHertz{15};
+  spec.sweet_clock = MegaHertz{1000};
+  const auto& clocks = options_of<policy::EcoFreqOptions>(loaded->recipe.decode_frequency).clocks;
+  EXPECT_EQ(clocks[0].on(spec), MegaHertz{600});
+  EXPECT_EQ(clocks[1].on(spec), MegaHertz{795});
+  spec.sweet_clock = MegaHertz{700};
+  EXPECT_EQ(clocks[0].on(spec), MegaHertz{600}) << "as low as it can be locked";
+  for (const char* falls : {R"("sweet", "sweet-25%")", R"("sweet-25%", "sweet-50%")", R"("sweet-25%", "sweet-25%")"}) {
+    EXPECT_FALSE(list(falls)) << falls;
+  }
+  EXPECT_FALSE(list(R"("sweet-100%", "max")"));
+  EXPECT_FALSE(list(R"("sweet-25", "max")"));
+}
+
 /// Recipes in a folder of their own.
 class Extending : public ::testing::Test {
  protected:

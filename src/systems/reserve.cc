@@ -34,18 +34,25 @@ std::vector<std::string> falling(double own) {
   return all;
 }
 
-/// From what the recipe says, on every instance of `phase`, up.
+/// The lowest that comparisons with fixed clocks try, and the lowest of recipe `wattle` (docs/decisions/0042).
+constexpr ClockSetting kLowestFixed = ClockSetting::from_sweet(-0.3);
+
+/// From what the recipe says, on every instance of `phase`, up; where that is the sweet spot, from below it.
 std::vector<std::string> clocks_from(const ClockSetting& own, Fleet fleet, bool prefill) {
-  std::vector<std::string> all{""};
+  std::vector<std::string> all;
   const InstanceSpec* any = nullptr;
-  MegaHertz from{0};
+  MegaHertz from{0}, lowest{0};
   for (const auto& spec : fleet) {
     if (prefills(*spec) != prefill) continue;
     any = spec.get();
     from = std::max(from, own.on(*spec));
+    lowest = std::max(lowest, (own == ClockSetting::sweet() ? kLowestFixed : own).on(*spec));
   }
-  if (any == nullptr) return all;
-  for (const MegaHertz clock : any->clocks) {
+  for (const MegaHertz clock : any == nullptr ? std::vector<MegaHertz>() : any->clocks) {
+    if (clock >= lowest && clock < from) all.push_back(fmt::format("{}", clock.value()));
+  }
+  all.emplace_back();
+  for (const MegaHertz clock : any == nullptr ? std::vector<MegaHertz>() : any->clocks) {
     if (clock > from) all.push_back(fmt::format("{}", clock.value()));
   }
   return all;

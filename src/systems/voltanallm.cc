@@ -97,8 +97,8 @@ std::pair<std::string, std::string> ascending(const EcoFreqOptions& o) {
   // On any GPU; suits() looks at the instance's.
   const auto falls = [](const ClockSetting& a, const ClockSetting& b) {
     using Kind = ClockSetting::Kind;
-    return (a.kind() == b.kind() && a.value() >= b.value()) || a.kind() == Kind::Highest || b.kind() == Kind::Lowest ||
-           (a.kind() == Kind::AboveSweet && b.kind() == Kind::Sweet);
+    if (a.needs_sweet() && b.needs_sweet()) return a.value() >= b.value();
+    return (a.kind() == b.kind() && a.value() >= b.value()) || a.kind() == Kind::Highest || b.kind() == Kind::Lowest;
   };
   if (std::ranges::adjacent_find(o.clocks, falls) != o.clocks.end()) {
     return {"clocks_mhz", "clocks_mhz must ascend, each clock once"};

@@ -14,6 +14,23 @@
 namespace wattle::policy {
 namespace {
 
+TEST(ClockRule, BelowTheSweetSpotOnlyWhatWasMeasured) {
+  InstanceSpec spec;
+  spec.gpu.clock_max = MegaHertz{1410};
+  spec.gpu.clock_step = MegaHertz{15};
+  spec.sweet_clock = MegaHertz{1005};
+  const std::vector<ClockSetting> clocks{ClockSetting::from_sweet(-0.3), ClockSetting::sweet(),
+                                         ClockSetting::highest()};
+  const auto rule_of = [&] { return make_clock_rule(clocks, spec, 0.0).clocks; };
+  EXPECT_EQ(rule_of(), (std::vector{MegaHertz{885}, MegaHertz{1005}, MegaHertz{1410}})) << "nobody knows";
+  spec.measured_from = MegaHertz{930};
+  EXPECT_EQ(rule_of(), (std::vector{MegaHertz{930}, MegaHertz{1005}, MegaHertz{1410}}));
+  spec.beliefs.clocks = {MegaHertz{1005}, MegaHertz{1410}};
+  EXPECT_EQ(rule_of(), (std::vector{MegaHertz{1005}, MegaHertz{1410}})) << "equal ones once";
+  spec.measured_from = MegaHertz{1200};
+  EXPECT_EQ(rule_of(), (std::vector{MegaHertz{1005}, MegaHertz{1410}})) << "the sweet spot itself is its finder's";
+}
+
 TEST(EcoFreq, TakesTheLowestClockWithinTheDecodeBudget) {
   const auto model = typical();
   Asked policy(options());
