@@ -34,16 +34,18 @@ struct Slot {
   Mode mode = Mode::Enforce;
 };
 
-/// Not enforced means: admission admits, queueing is first come first served, routing is least assigned requests.
+/// In slots that are not enforced, everything is admitted, the queue is first come first served, and requests go to the
+/// instance with the fewest assigned requests.
 struct DispatchPolicies {
   Slot<policy::AdmissionPolicy> admission;
   Slot<policy::QueuePolicy> queueing;
   Slot<policy::RoutingPolicy> route_prefill;  ///< also routes colocated instances
   Slot<policy::RoutingPolicy> route_decode;
-  /// Fills in Request::predicted_output_tokens on arrival, learns from what leaves; null: requests stay as they came.
+  /// Sets Request::predicted_output_tokens on arrival and learns from finished requests; null: predictions stay as they
+  /// came.
   std::shared_ptr<predict::LengthBelief> length;
 
-  /// The most that a routing policy looks at, RoutingPolicy::reads_prefix.
+  /// The largest RoutingPolicy::reads_prefix, in tokens.
   [[nodiscard]] std::int32_t reads_prefix() const {
     std::int32_t tokens = 0;
     for (const auto* slot : {&route_prefill, &route_decode}) {
@@ -59,16 +61,16 @@ inline constexpr ModelMask kEveryModel = ~ModelMask{0};
 inline constexpr std::size_t kMostModels = 64;
 
 struct FleetLoopOptions {
-  std::int64_t max_requests = std::numeric_limits<std::int64_t>::max();  ///< inside; beyond, Refusal::Busy
-  /// Both legs of a request are bound and sent at once (SGLang); else decode is bound when prefill ends.
+  std::int64_t max_requests = std::numeric_limits<std::int64_t>::max();  ///< held or in flight; beyond, Refusal::Busy
+  /// Both legs of a request are routed and sent at once (SGLang); else decode is routed when prefill ends.
   bool both_legs_at_once = false;
-  /// How long what arrives or is taken back while no instance that may have it, or with P/D roles not one of each,
-  /// accepts requests is held for one before it is refused. Zero: not at all; max(): like whatever else is held.
+  /// How long a new or returned request is held while no instance that may serve it (with P/D roles: one of each)
+  /// accepts requests; then it is refused. Zero: it is refused at once; max(): it is held like any other.
   Span unready_wait = Span::max();
-  int models = 1;  ///< that may be asked for; at most kMostModels
-  /// Whose requests, what they are promised, what sorts them and which pools there are.
+  int models = 1;  ///< number of models that requests may name; at most kMostModels
+  /// Tenants, objectives, request classes and pools.
   Service service;
-  Slo slo;  ///< the fleet's
+  Slo slo;  ///< of requests without objectives of their own
   EmergencyOptions emergency;
 };
 
@@ -80,82 +82,84 @@ class FleetLoop {
   FleetLoop(std::vector<InstanceView> instances, DispatchPolicies policies, std::uint64_t seed,
             const FleetLoopOptions& options, RequestPort& port, journal::Sink& sink);
 
-  /// request.id must be new, request.arrival is its time of arrival. `model`: that it asks for, below kMostModels; only
-  /// instances that have it get the request. The class it was put into.
+  /// A new request: request.id must be new, request.arrival is its time of arrival. `model`: the index of the model it
+  /// asks for, below kMostModels; only instances that serve it get the request. Returns the request's class.
   ClassId arrive(const Request& request, Tag tag, Instant now, int model = 0);
-  /// Its first token came out of the step last reported of its instance: of its decode instance, where prefill and
-  /// decode are apart. Ignored when unknown.
+  /// The request's first token came from the newest step reported of its instance (with prefill and decode apart, of
+  /// its decode instance). Ignored when the request is unknown.
   void first_token(RequestId id, Instant now);
-  /// The prefill leg has produced its first token (P/D only), which its client gets from the decode instance: binds the
-  /// decode instance now, unless both legs were bound at once; then this only frees the prefill instance. Of a pair
-  /// (InstanceSpec::decode) that is its own, and another one of its pool and site only if that is gone. Without an
-  /// accepting decode instance the request is refused. Ignored for requests that are gone or already handed over.
+  /// The prefill leg has ended (P/D only); the client gets the first token from the decode instance. Chooses the decode
+  /// instance now, unless both legs were routed at once; then this only frees the prefill instance. The prefill
+  /// instance of a pair (InstanceSpec::decode) hands over to its partner, and to another instance of its pool and site
+  /// only if the partner is gone. Without an accepting decode instance the request is refused. Ignored for requests
+  /// that are gone or already handed over.
   void prefill_done(RequestId id, Instant now);
-  /// A request that was held or dispatched is over: its outcome is journaled, its place freed, held requests are
-  /// retried. Its tag; none: unknown, which is ignored, as a cancel may cross a finish.
+  /// A held or dispatched request is over: journals its outcome, frees its place, and retries held requests. Returns
+  /// its tag; none: the request is unknown and the call is ignored (a cancel may cross a finish).
   std::optional<Tag> leave(RequestId id, Fate fate, const char* reason, const Served& served, Instant now);
 
-  /// What RequestPort::preempt() has announced: the instance has given it up after `produced` tokens. It is held again.
+  /// Follows a RequestPort::preempt() that returned true: the instance has given the request up after `produced`
+  /// tokens. It is held again.
   void displaced(RequestId id, std::int32_t produced, Instant now);
 
-  // Of an instance that is gone nothing is known: what is said of it is ignored.
+  // Calls about an instance that is gone are ignored.
   void report(const StepReport& report);
-  /// It does something else since its view was brought up to date, within what happens now.
+  /// The instance's state has changed since its view was refreshed at the present time.
   void changed(InstanceId id);
-  /// Reports stopped although work is in flight.
+  /// Its reports stopped although work is in flight.
   void lost(InstanceId id);
   void set_accepting(InstanceId id, bool accepting, Instant now);
   /// The fleet grew. Ids count up from 0, whatever view.id says, and never come back.
   InstanceId add_instance(InstanceView view, Instant now, ModelMask has = kEveryModel);
-  /// It is no part of the fleet any more, for good. Requests in it may still leave.
+  /// Removes the instance for good. Requests in it may still leave.
   void remove_instance(InstanceId id, Instant now);
 
-  /// Held requests are in the queue policy's order from now on, or first come, first served.
+  /// From now on held requests are in the queue policy's order (true) or first come, first served (false).
   void order_by_policy(bool policy, Instant now);
   [[nodiscard]] bool ordered_by_policy() const {
     return policies_.queueing.policy && policies_.queueing.mode == Mode::Enforce;
   }
 
-  /// Requests are shared out over pools like this from now on: weights of a plan that was checked. Empty: what
-  /// FleetLoopOptions::service says of pools, and where that says nothing, instances are all alike. What is held of
-  /// classes that are shed whole is refused.
+  /// From now on requests are distributed over pools by these weights, of a plan that was checked. Empty: by the pools
+  /// of FleetLoopOptions::service, or without any over all instances alike. Held requests of classes that are shed
+  /// whole are refused.
   void reroute(std::span<const PoolWeight> weights, Instant now);
   [[nodiscard]] std::span<const PoolWeight> weights() const { return weights_; }
 
-  /// From now on requests that arrive are sorted so: a plan may change the borders.
+  /// From now on arriving requests are sorted into these classes: a plan may change the borders.
   void sort_by(const Classifier& classes, Instant now);
   [[nodiscard]] const Classifier& classes() const { return classes_; }
   /// What requests are held to.
   [[nodiscard]] const Objectives& objectives() const { return objectives_; }
-  /// What this instance has to keep; null: what all requests are held to, as its spec says. Changes are said by
-  /// RequestPort::held_to.
+  /// The objectives that this instance has to keep; null: those of its spec, to which all requests are held. Changes
+  /// are announced by RequestPort::held_to.
   [[nodiscard]] const Slo* held_to(InstanceId id) const;
 
-  /// Call at next_tick(): predicted misses are looked for, and met.
+  /// Call at next_tick(): looks for predicted misses of deadlines and acts on them.
   void tick(Instant now);
-  /// never(): nothing waits, or nobody looks.
+  /// never(): nothing waits, or the emergency ladder is off.
   [[nodiscard]] Instant next_tick() const;
-  /// Some request that is held will be squashed, if nothing else happens.
+  /// Some held request will be squashed if nothing else happens.
   [[nodiscard]] bool will_squash() const;
-  /// What became of RequestPort::withdraw, or of preempt where that asked the data plane: the request is out of the
-  /// instance, which had not begun it; or not.
+  /// The result of RequestPort::withdraw, or of a preempt that had to ask the data plane: `taken`: the instance had not
+  /// begun the request and does not have it any more; else it goes on there.
   void withdrawn(RequestId id, bool taken, Instant now);
-  /// This instance, which it was sent to, could not be reached or was lost before a byte of its answer came out: it
-  /// starts again from its first leg, where routing says now; elsewhere, if there is an elsewhere. Ignored when unknown
-  /// or held.
+  /// The instance to which the request was sent could not be reached, or was lost before the first byte of the answer.
+  /// The request is routed again from its first leg, to another instance if there is one. Ignored when the request is
+  /// unknown or held.
   void bounced(RequestId id, InstanceId from, Instant now);
 
   [[nodiscard]] std::int32_t reads_prefix() const { return policies_.reads_prefix(); }  ///< any thread
   [[nodiscard]] std::shared_ptr<const predict::LengthBelief> length() const { return policies_.length; }
   [[nodiscard]] const journal::RequestCounts& counts() const { return counts_; }
-  /// Of all that has finished.
+  /// Predicted against actual classes of all finished requests.
   [[nodiscard]] const TurnedOut& turned_out() const { return turned_out_; }
   [[nodiscard]] const journal::TokenCounts& tokens() const { return tokens_; }
-  /// Those that are not gone, ascending by id.
+  /// The fleet's instances, ascending by id.
   [[nodiscard]] std::span<const InstanceView> instances() const { return instances_; }
-  /// Null: it is gone, or never was.
+  /// Null: there is no such instance, or not any more.
   [[nodiscard]] const InstanceView* find(InstanceId id) const;
-  /// The same for those who only show it: of one that is gone, a view of nothing.
+  /// The same for displays; an empty view for an instance that is gone.
   [[nodiscard]] const InstanceView& shown(InstanceId id) const;
   /// Some instance, or with P/D roles one of each, accepts requests.
   [[nodiscard]] bool ready() const { return ready_models_ != 0; }

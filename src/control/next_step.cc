@@ -7,12 +7,16 @@ namespace wattle::control {
 
 namespace {
 
-/// Prompts computed whole, equally long.
+/// The step with prompts computed whole, equally long.
+StepShape with_prompts(StepShape step, std::int32_t requests, std::int64_t tokens) {
+  step.prefill_requests = requests;
+  step.prefill_tokens = tokens;
+  step.prefill_context_tokens = requests > 0 ? tokens * tokens / (2 * requests) : 0;
+  return step;
+}
+
 void put_prompts(StepReport& next, std::int32_t requests, std::int64_t tokens, Instant oldest) {
-  StepShape& shape = next.shape;
-  shape.prefill_requests = requests;
-  shape.prefill_tokens = tokens;
-  shape.prefill_context_tokens = requests > 0 ? tokens * tokens / (2 * requests) : 0;
+  next.shape = with_prompts(next.shape, requests, tokens);
   next.oldest_scheduled_arrival = requests > 0 ? std::min(oldest, next.start) : Instant::never();
 }
 
@@ -101,8 +105,8 @@ StepReport seen_by_streams(const InstanceWork& work, const InstanceSpec& spec, M
     seen.shape.decode_requests += taken.requests;
     seen.shape.decode_kv_tokens += taken.tokens;
   } else if (taken.requests > 0) {
-    put_prompts(seen, taken.requests, taken.tokens, work.oldest);
-    const auto left = not_computed_yet(seen.shape, spec, clock, now - work.computing_since);
+    const StepShape whole = with_prompts(seen.shape, taken.requests, taken.tokens);
+    const auto left = not_computed_yet(whole, spec, clock, now - work.computing_since);
     if (!left) taken = {};
     put_prompts(seen, taken.requests, left.value_or(0), work.oldest);
   }

@@ -87,7 +87,7 @@ void PlanExecutor::tick(Instant now) {
   bounds_.nodes = slots_.views();
 
   const TurnedOut turned_out = std::exchange(turned_out_, {});
-  Plan plan = policy_->plan({now, seen, count(), members_, nullptr, bounds_.nodes, weights_, clocks_, &turned_out});
+  Plan plan = policy_->plan({now, seen, count(), members_, bounds_.nodes, weights_, clocks_, &turned_out});
   // What is under way already needs not begin again.
   std::erase_if(plan.steps, [&](const PlanStep& step) {
     return std::ranges::any_of(step.from, [&](InstanceId id) { return claimed(id); });

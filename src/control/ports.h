@@ -1,5 +1,5 @@
 #pragma once
-// What the control loop asks of its driver: simulator, gateway, agent, planner. None knows another.
+// What the control loop asks of its driver: simulator, gateway, agent or planner. Drivers do not know each other.
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -15,17 +15,17 @@
 
 namespace wattle::control {
 
-/// The driver's own handle of a request, given on arrival and passed on in every call about it.
+/// The driver's handle of a request, given on arrival and passed in every call about the request.
 using Tag = std::uint32_t;
 
-/// Why a request was refused, as the client hears it: 429 or 503.
+/// Why a request was refused; the client gets 429 (Busy) or 503.
 enum class Refusal : std::uint8_t {
-  Busy,      ///< admission or a full queue said no
+  Busy,      ///< refused by admission or a full queue
   NotReady,  ///< no instance of the role it needs accepts requests
   Squashed,  ///< it waited for too long, or its class is being shed; it may be tried again elsewhere or later
 };
 
-/// What the data plane saw of a request by the time it left.
+/// What the data plane has observed of a request when it leaves.
 struct Served {
   std::int32_t prompt_tokens = -1;  ///< as its engine counted them; below 0: not known
   std::int32_t output_tokens = 0;
@@ -39,7 +39,7 @@ struct Served {
   Charge charge;                  ///< booked by the ledger
 };
 
-/// A request has had its first token from its decode instance.
+/// A request whose first token has come from its decode instance.
 struct HandOver {
   InstanceId prefill;
   InstanceId decode;
@@ -51,39 +51,40 @@ struct HandOver {
 class RequestPort {
  public:
   virtual ~RequestPort() = default;
-  /// Start the request's first leg (the only one when colocated) at this instance, for that reason (static text).
+  /// Start the request's first leg (when colocated the only one) at `at.instance`; `at.reason` is static text.
   virtual void start(const Request& request, Tag tag, const RouteDecision& at, Instant now) = 0;
-  /// Prefill has ended; move the KV cache and go on at `decode`.
+  /// Prefill has ended; move the KV cache to `decode.instance` and go on there.
   virtual void hand_over(const Request& request, Tag tag, InstanceId prefill, const RouteDecision& decode,
                          Instant now) = 0;
-  /// Its prompt is computed at `prefill`, and nobody is there who could go on: it is held, and begins again.
+  /// Its prompt was computed at `prefill`, but no instance can decode it: it is held and starts again from its prompt.
   virtual void in_vain(const Request& request, Tag tag, InstanceId prefill, Instant now) {
     (void)request, (void)tag, (void)prefill, (void)now;
   }
-  /// Take it back from the instance it runs at, for one more urgent; FleetLoop::displaced() or withdrawn() follows,
-  /// later, unless it is over before. False: it cannot be taken back. `answered`: its first token has come out.
+  /// Take the request back from its instance for a more urgent one. FleetLoop::displaced() or withdrawn() follows
+  /// later, unless the request ends before. Returns false if it cannot be taken back. `answered`: its first token has
+  /// come.
   virtual bool preempt(const Request& request, Tag tag, InstanceId instance, bool answered, Instant now) {
     (void)request, (void)tag, (void)instance, (void)answered, (void)now;
     return false;
   }
-  /// Tell the client no, and say what it has had so far. The loop has forgotten the request.
+  /// Refuse the request to its client. Returns what it has had so far. The loop has forgotten the request.
   virtual Served refuse(const Request& request, Tag tag, Refusal refusal, const char* reason, Instant now) = 0;
-  /// Take it back from this instance if that has not begun it. FleetLoop::withdrawn follows, maybe at once; never where
-  /// nothing can be taken back.
+  /// Take the request back from this instance if that has not begun it. FleetLoop::withdrawn follows, maybe at once, or
+  /// never if the driver cannot take requests back.
   virtual void withdraw(const Request& request, Tag tag, InstanceId instance, Instant now) {
     (void)request;
     (void)tag;
     (void)instance;
     (void)now;
   }
-  /// Run this instance at its highest clock until then, whatever its policy says.
+  /// Run this instance at its highest clock until `until`, whatever its policy says.
   virtual void boost(InstanceId instance, Instant until, Instant now) {
     (void)instance;
     (void)until;
     (void)now;
   }
-  /// From now on these are the objectives that this instance has to keep (InstanceLoop::held_to). Of one that joins,
-  /// FleetLoop::held_to says it.
+  /// From now on these are the objectives that this instance has to keep (InstanceLoop::held_to). For an instance that
+  /// joins, ask FleetLoop::held_to.
   virtual void held_to(InstanceId instance, const Slo& slo, Instant now) {
     (void)instance;
     (void)slo;
@@ -95,8 +96,8 @@ class RequestPort {
   virtual void finished(InstanceId instance, ClassId request_class, bool late) {
     (void)instance, (void)request_class, (void)late;
   }
-  /// A policy is about to read InstanceView::step, telemetry or clock of this instance: report() what is newest, unless
-  /// reports come by themselves as steps begin.
+  /// A policy is about to read InstanceView::step, telemetry or clock of this instance: call report() with the newest
+  /// state, unless reports come by themselves when steps begin.
   virtual void refresh(InstanceId instance, Instant now) {
     (void)instance;
     (void)now;
@@ -110,35 +111,35 @@ class ClockPort {
   virtual void command(InstanceId instance, MegaHertz clock, Instant now) = 0;
 };
 
-/// What is to be started.
+/// An instance to be started.
 struct StartOrder {
   std::size_t shape = 0;
   PoolId pool{};
   NodeId node{};
   std::vector<std::int32_t> gpus = {};  ///< of the node; empty: wherever the driver finds some
-  /// A re-shard: these have the weights, and may still serve on the same GPUs.
+  /// In a re-shard: the instances that have the weights; they may still serve on the same GPUs.
   std::vector<InstanceId> from = {};
-  std::optional<Span> load = {};    ///< until it answers; none: what a start takes
-  double weight = 0.0;              ///< in weighted turns; 0: its shape's
-  InstanceId decode = kNoInstance;  ///< it is the prefill instance of a pair with this one
+  std::optional<Span> load = {};    ///< time until it answers; none: that of an ordinary start
+  double weight = 0.0;              ///< in weighted round-robin; 0: its shape's
+  InstanceId decode = kNoInstance;  ///< the decode instance of the pair whose prefill instance this is
 };
 
 /// Instances that come and go. Ids are the driver's and never reused.
 class FleetPort {
  public:
   virtual ~FleetPort() = default;
-  /// Starts an instance and says its id. PlanExecutor::up() or died() follows, not from within this call.
+  /// Starts an instance and returns its id. PlanExecutor::up() or died() follows, not from within this call.
   virtual InstanceId spawn(const StartOrder& order, Instant now) = 0;
-  /// Let it have requests: it is up, or is called back from draining. PlanExecutor::serving() follows, maybe at once.
+  /// Let it have requests: it is up, or its draining is cancelled. PlanExecutor::serving() follows, maybe at once.
   virtual void open(InstanceId instance, Instant now) = 0;
-  /// No new requests; those in it go on. PlanExecutor::drained() follows, maybe at once: of a prefill instance when
-  /// none is being computed there and every prompt has left.
+  /// No new requests; those in it go on. PlanExecutor::drained() follows, maybe at once: for a prefill instance when it
+  /// computes nothing and every prompt has left.
   virtual void drain(InstanceId instance, Instant now) = 0;
   /// End it. It is empty, or has never served, or does not answer.
   virtual void stop(InstanceId instance, Instant now) = 0;
-  /// It has this share less KV cache from now on, while others load beside it; 0: all of it again.
+  /// From now on it lacks the share `lost`, in [0, 1), of its KV cache, while others load beside it; 0: it has all.
   virtual void squeeze(InstanceId instance, double lost, Instant now) { (void)instance, (void)lost, (void)now; }
-  /// The plan's shares hold from now on: FleetLoop::reroute.
+  /// The plan's weights hold from now on: FleetLoop::reroute.
   virtual void reroute(std::span<const PoolWeight> weights, Instant now) { (void)weights, (void)now; }
   /// The plan's clock ranges hold from now on, for instances that come later, too: InstanceLoop::bound. A pool that is
   /// not named has none.

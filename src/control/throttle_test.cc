@@ -50,10 +50,19 @@ class ThrottleTest : public ::testing::Test {
     return report;
   }
   [[nodiscard]] std::size_t asked() const { return policy->seen.size(); }
+  /// Of an instance with three clocks and no policy.
+  Throttle with_three_clocks(std::int32_t commanded_mhz) {
+    three.clocks = {MegaHertz(1005), MegaHertz(1200), MegaHertz(1410)};
+    InstanceView view;
+    view.spec = &three;
+    view.clock_commanded = MegaHertz(commanded_mhz);
+    return Throttle(view, nullptr, Mode::Enforce, clocks, journal);
+  }
 
   Journal journal;
   Clocks clocks;
   Scripted* policy = nullptr;
+  InstanceSpec three;
 };
 
 TEST_F(ThrottleTest, AsksAgainOnlyWhereTheHoldEnds) {
@@ -88,23 +97,13 @@ TEST_F(ThrottleTest, APlansRangeClampsEveryDecisionAndMovesTheClockThatIsSet) {
 }
 
 TEST_F(ThrottleTest, APlansRangeFindsAClockThatCanBeLockedAndBindsWithoutAPolicy) {
-  InstanceSpec spec;
-  spec.clocks = {MegaHertz(1005), MegaHertz(1200), MegaHertz(1410)};
-  InstanceView view;
-  view.spec = &spec;
-  view.clock_commanded = MegaHertz(1410);
-  Throttle throttle(view, nullptr, Mode::Enforce, clocks, journal);
+  Throttle throttle = with_three_clocks(1410);
   throttle.bound(ClockRange{PoolId(0), MegaHertz(1005), MegaHertz(1300)}, Instant{10});
   EXPECT_EQ(clocks.commands, (std::vector{1200}));
 }
 
 TEST_F(ThrottleTest, OfARangeThatHoldsNoClockTheNearestOneIsLocked) {
-  InstanceSpec spec;
-  spec.clocks = {MegaHertz(1005), MegaHertz(1200), MegaHertz(1410)};
-  InstanceView view;
-  view.spec = &spec;
-  view.clock_commanded = MegaHertz(1200);
-  Throttle throttle(view, nullptr, Mode::Enforce, clocks, journal);
+  Throttle throttle = with_three_clocks(1200);
   throttle.bound(ClockRange{PoolId(0), MegaHertz(1), MegaHertz(2)}, Instant{10});
   EXPECT_EQ(throttle.view().clock_commanded, MegaHertz(1005)) << "what is locked is what is shown";
   throttle.bound(ClockRange{PoolId(0), MegaHertz(5000), MegaHertz(6000)}, Instant{20});

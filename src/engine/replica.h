@@ -72,6 +72,15 @@ class Replica {
   [[nodiscard]] bool wants_start() const { return !busy_ && !dead_ && (has_work() || !idle_announced_); }
   /// Starts the next step, or goes idle.
   void start_step(Instant now);
+  /// The same; `taken_over` gets the event of each request that the step takes over from a prefill instance (no other
+  /// events come as a step begins). They are not among events() then.
+  template <typename F>
+  void start_step(Instant now, F&& taken_over) {
+    const std::size_t before = events_.size();
+    start_step(now);
+    for (std::size_t e = before; e < events_.size(); ++e) taken_over(events_[e]);
+    events_.erase(events_.begin() + static_cast<std::ptrdiff_t>(before), events_.end());
+  }
 
   /// The run in progress; no step in progress: steps 0.
   using Run = StepRun;

@@ -11,7 +11,6 @@
 namespace wattle::feeds {
 
 namespace {
-constexpr std::int64_t kMostSlots = 10'000'000;
 
 bool says_nothing(std::string_view text) {
   return text.empty() || text == "nan" || text == "NaN" || text == "NAN" || text == "null" || text == "None";
@@ -48,12 +47,7 @@ Result<void> check_unit(const Feed& feed, const std::string& name) {
                                      highest));
 }
 
-Result<Instant> time_of(const IntensityForm& form, const CsvReader& csv) {
-  if (form.slot > Span()) {
-    const auto slot = csv.whole(0, 0, kMostSlots);
-    if (!slot) return std::unexpected(slot.error());
-    return Instant() + form.slot * *slot;
-  }
+Result<Instant> time_of(const CsvReader& csv) {
   const auto time = parse_timestamp(csv.field(0));
   if (!time) return csv.bad_field(0, "it must be a time like 2024-01-01 00:00:00 (UTC), or with its offset");
   return Instant(*time);
@@ -68,12 +62,11 @@ Result<Feed> parse_feed_csv(const IntensityForm& form, FeedLabel label, std::str
   CsvReader& csv = *opened;
   label.kind = form.kind;
   FeedBuilder builder(std::move(label));
-  if (form.slot > Span()) builder.declare_step(form.slot);
   while (true) {
     const auto more = csv.next();
     if (!more) return std::unexpected(more.error());
     if (!*more) break;
-    const auto time = time_of(form, csv);
+    const auto time = time_of(csv);
     if (!time) return std::unexpected(time.error());
     Reading reading{.from = *time, .value = std::nullopt};
     if (!says_nothing(csv.field(1))) {

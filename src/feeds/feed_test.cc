@@ -263,10 +263,6 @@ TEST(Feed, RealFiles) {
                                              text("/carbon-electricitymaps-hourly/SG_2024.csv"), "SG"));
   const auto guessed = std::ranges::count_if(singapore.readings(), &Reading::estimated);
   EXPECT_NEAR(static_cast<double>(guessed) / 8784.0, 0.17, 0.01);
-  const Feed site1 = must(parse_feed_csv(freesh_slots("site1_lb_co2_per_mwh"), {"pjm", "site1", {}, {}},
-                                         text("/LLM_Serving_FREESH/marginal_emission_3sites.csv"), "slots"));
-  EXPECT_EQ(site1.readings().size(), 288U);
-  EXPECT_EQ(std::ranges::count_if(site1.readings(), [](const Reading& r) { return r.value->value() < 0.0; }), 3);
 }
 
 TEST(Feed, APartIsWhatBeginsWithin) {

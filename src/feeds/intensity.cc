@@ -37,14 +37,6 @@ IntensityForm grams_column(std::string column, IntensityKind kind) {
   return form_of(carbon::grams_column(std::move(column)), kind, "");
 }
 
-IntensityForm freesh_slots(std::string site_column) {
-  return {.time_column = "slot_5min",
-          .value_column = std::move(site_column),
-          .grams_per_kwh = kGramsPerKwhInLbsPerMwh,
-          .kind = IntensityKind::Marginal,
-          .slot = Span::s(300)};
-}
-
 IntensityForm eia_average() { return {.time_column = "datetime_utc", .value_column = "avg_ci_gco2_kwh"}; }
 
 }  // namespace wattle::feeds

@@ -26,7 +26,6 @@ struct IntensityForm {
   double grams_per_kwh = 1.0;
   IntensityKind kind = IntensityKind::Average;
   std::string estimated_column = "";  ///< 1 where the provider filled a gap; "": the file has none
-  Span slot = Span();                 ///< above 0: the time column counts slots of this length from 0
 };
 
 /// Electricity Maps, hourly: operational emissions only, or with the plants' life cycle. Both the portal's headers
@@ -40,8 +39,6 @@ struct IntensityForm {
 [[nodiscard]] IntensityForm watttime_grams(std::string region_column);
 /// g/kWh in a column of any name.
 [[nodiscard]] IntensityForm grams_column(std::string column, IntensityKind kind);
-/// Locational marginal rates of FREESH's planner data: "slot_5min" and a column of lbs/MWh per site.
-[[nodiscard]] IntensityForm freesh_slots(std::string site_column);
 /// EIA hourly mix files with an intensity of their own ("avg_ci_gco2_kwh"); see also generation_mix.h.
 [[nodiscard]] IntensityForm eia_average();
 

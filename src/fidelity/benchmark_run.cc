@@ -273,10 +273,8 @@ Measured Benchmark::result(Instant end) {
   m.power_w = m.energy_j / m.duration_s;
   m.output_tokens_per_s = static_cast<double>(tokens_) / m.duration_s;
   m.ttft_mean_s = mean_of(ttft_s_);
-  m.ttft_p50_s = percentile(ttft_s_, 0.50);
   m.ttft_p99_s = percentile(ttft_s_, 0.99);
   m.tpot_mean_s = mean_of(tpot_s_);
-  m.tpot_p50_s = percentile(tpot_s_, 0.50);
   m.tpot_p99_s = percentile(tpot_s_, 0.99);
   m.itl_p50_s = gaps_.empty() ? std::numeric_limits<double>::quiet_NaN() : seconds_of(gaps_.percentile(0.50));
   return m;

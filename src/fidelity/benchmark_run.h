@@ -42,9 +42,9 @@ struct Measured {
   double power_w = 0.0;     ///< its mean
   double duration_s = 0.0;  ///< of that window
   double output_tokens_per_s = 0.0;
-  double ttft_mean_s = 0.0, ttft_p50_s = 0.0, ttft_p99_s = 0.0;
-  double tpot_mean_s = 0.0, tpot_p50_s = 0.0, tpot_p99_s = 0.0;  ///< of requests' own means
-  double itl_p50_s = 0.0;                                        ///< of all gaps, as they leave the engine
+  double ttft_mean_s = 0.0, ttft_p99_s = 0.0;
+  double tpot_mean_s = 0.0, tpot_p99_s = 0.0;  ///< of requests' own means
+  double itl_p50_s = 0.0;                      ///< of all gaps, as they leave the engine
 };
 
 /// `engine` schedules the requests; `model` was made with the same. With a rival, energy and power are its.

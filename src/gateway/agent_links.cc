@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <future>
 #include <nlohmann/json.hpp>
 
 #include "gateway/agent_answer.h"
@@ -50,10 +49,7 @@ class AgentLinks::Poll final : public net::ResponseHandler {
     if (status_ != 200) return on_failure(net::CallFailure::Response);
     links_.polled(link_, answer_, sent_);
   }
-  void on_failure(net::CallFailure) override {
-    link_.polling = false;
-    ++links_.poll_failures_;
-  }
+  void on_failure(net::CallFailure) override { link_.polling = false; }
 
  private:
   AgentLinks& links_;
@@ -76,10 +72,7 @@ class AgentLinks::Send final : public net::ResponseHandler {
     (links_.*flush_)();  // what was decided meanwhile
   }
   /// The next renewal tries again; until then the old lease holds, or the agent's fallback.
-  void on_failure(net::CallFailure) override {
-    sending_ = false;
-    ++links_.command_failures_;
-  }
+  void on_failure(net::CallFailure) override { sending_ = false; }
 
  private:
   AgentLinks& links_;
@@ -130,12 +123,7 @@ void AgentLinks::start(Listener listener) {
 
 void AgentLinks::stop() {
   if (std::exchange(stopped_, true)) return;
-  std::promise<void> gone;
-  loop_.post([this, &gone] {
-    client_.reset();
-    gone.set_value();
-  });
-  gone.get_future().wait();
+  loop_.run([this] { client_.reset(); });
   loop_.stop();
 }
 
@@ -240,14 +228,11 @@ void AgentLinks::finished(InstanceId instance, ClassId request_class, bool late)
   unsent.late += late ? 1 : 0;
 }
 
-AgentLinks::Counts AgentLinks::counts() const { return {polls_, poll_failures_, commands_, command_failures_}; }
-
 void AgentLinks::poll_all() {
   if (!client_) return;
   flush(true);
   for (const auto& link : links_) {
     if (std::exchange(link->polling, true)) continue;
-    ++polls_;
     const std::string steps = listener_.steps ? fmt::format("&steps={}", link->next_step) : "";
     client_->send(link->endpoint, "GET", fmt::format("/engines?after={}{}", link->next_decision, steps), {}, {},
                   std::make_shared<Poll>(*this, *link));
@@ -258,10 +243,7 @@ void AgentLinks::polled(Link& link, const std::string& answer, Instant sent) {
   const Instant received = net::steady_now();
   const Instant middle = sent + (received - sent) / 2;
   const auto report = read_agent_answer(answer);
-  if (!report) {
-    ++poll_failures_;
-    return;
-  }
+  if (!report) return;
   const auto before = link.engines.size();
   for (const auto& engine : report->engines) {
     link.engines.insert(engine.name);
@@ -392,7 +374,6 @@ void AgentLinks::flush(bool all) {
     if (clocks.empty() && work.empty() && handed_over.empty() && finished.empty()) continue;
     link->sending = true;
     link->sent = now;
-    if (!clocks.empty()) ++commands_;
     nlohmann::ordered_json body{{"lease_ms", options_.lease.ns() / 1'000'000}, {"clocks", clocks}, {"work", work}};
     if (!handed_over.empty()) body["handed_over"] = std::move(handed_over);
     if (!finished.empty()) body["finished"] = std::move(finished);

@@ -85,13 +85,6 @@ class AgentLinks final : public control::ClockPort {
   /// No listener is called afterwards.
   void stop();
 
-  struct Counts {
-    std::int64_t polls = 0;
-    std::int64_t poll_failures = 0;
-    std::int64_t commands = 0;          ///< messages, with any number of clocks
-    std::int64_t command_failures = 0;  ///< not answered, or refused
-  };
-  [[nodiscard]] Counts counts() const;
   /// Agents that now say something else than `facts`. From any thread.
   [[nodiscard]] std::int64_t differing() const { return differing_; }
 
@@ -145,10 +138,6 @@ class AgentLinks final : public control::ClockPort {
     std::int64_t requests = 0, late = 0;
   };
   std::map<InstanceId, std::map<ClassId, Finished>> finished_;  ///< not sent yet
-  std::atomic<std::int64_t> polls_{0};
-  std::atomic<std::int64_t> poll_failures_{0};
-  std::atomic<std::int64_t> commands_{0};
-  std::atomic<std::int64_t> command_failures_{0};
   std::atomic<std::int64_t> differing_{0};
   std::unique_ptr<net::HttpClient> client_;  ///< on the loop only
   std::atomic<bool> flushing_{false};        ///< flush_now() is on its way to the loop

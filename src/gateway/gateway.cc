@@ -4,7 +4,6 @@
 #include <sys/resource.h>
 
 #include <algorithm>
-#include <future>
 #include <random>
 
 #include "gateway/admin_api.h"
@@ -108,15 +107,6 @@ struct Gateway::Impl {
     return watch;
   }
 
-  static void run_on(net::Loop& loop, const std::function<void()>& task) {
-    std::promise<void> done;
-    loop.post([&] {
-      task();
-      done.set_value();
-    });
-    done.get_future().wait();
-  }
-
   /// Each relay that is at an engine now, on its own loop.
   void each_relay(const std::function<void(Relay&)>& act) {
     for (int i = 0; i < pool.size(); ++i) {
@@ -137,7 +127,7 @@ struct Gateway::Impl {
 
   void make_decks() {
     for (int i = 0; i < pool.size(); ++i) {
-      run_on(pool.at(i), [&] { clients.push_back(std::make_unique<net::HttpClient>(pool.at(i), options.client)); });
+      pool.at(i).run([&] { clients.push_back(std::make_unique<net::HttpClient>(pool.at(i), options.client)); });
       contexts.push_back(std::make_unique<RelayContext>(RelayContext{
           *clients.back(), control, metrics, metrics.of_loop(), prompts, objectives, options.client.head_timeout,
           [this](InstanceId id) { workers.refused_connection(id); }, options.contract, options.engine_priority,
@@ -209,7 +199,7 @@ struct Gateway::Impl {
     if (observer) observer->stop();
     workers.stop_probing(admin_pool.at(0));
     for (int i = 0; i < static_cast<int>(clients.size()); ++i) {
-      run_on(pool.at(i), [&] { clients[static_cast<std::size_t>(i)].reset(); });
+      pool.at(i).run([&] { clients[static_cast<std::size_t>(i)].reset(); });
     }
     pool.stop();
     admin_pool.stop();

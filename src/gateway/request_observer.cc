@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <chrono>
 #include <functional>
-#include <future>
 #include <thread>
 #include <utility>
 
@@ -87,20 +86,12 @@ RequestObserver::~RequestObserver() { stop(); }
 void RequestObserver::stop() {
   if (std::exchange(stopped_, true)) return;
   const Instant end = net::steady_now() + kLastWords;
-  const auto on_loop = [this](const std::function<void()>& task) {
-    std::promise<void> done;
-    loop_.post([&] {
-      task();
-      done.set_value();
-    });
-    done.get_future().wait();
-  };
-  on_loop([this] { look(); });
+  loop_.run([this] { look(); });
   while (!idle_ && net::steady_now() < end) {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    on_loop([this] { send(); });
+    loop_.run([this] { send(); });
   }
-  on_loop([this] { client_.reset(); });
+  loop_.run([this] { client_.reset(); });
   loop_.stop();
 }
 

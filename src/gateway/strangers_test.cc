@@ -157,16 +157,6 @@ TEST(Strangers, HalfAnObjectOfAPromisedLengthDoesNotReachItsClientWhole) {
   EXPECT_EQ(rig.settled().failed, 1);
 }
 
-TEST(Strangers, AStreamOfNothingButItsEndHasFailed) {
-  for (const bool finished : {false, true}) {
-    Rig rig;
-    rig.ask(Rig::chat(finished ? "no-words" : "only-done", true), true);
-    const auto counts = rig.settled();
-    EXPECT_EQ(counts.finished, finished ? 1 : 0) << "an answer may be empty, and says so";
-    EXPECT_EQ(counts.failed, finished ? 0 : 1);
-  }
-}
-
 TEST(Strangers, AFailureBehindA200IsCountedAsWhatWentOverTheWire) {
   for (const char* mode : {"no-finish", "error-done", "die-midway", "no-done"}) {
     Rig rig;

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <future>
 #include <optional>
 #include <utility>
 
@@ -412,12 +411,7 @@ void WorkerRegistry::gauged(InstanceId id, std::size_t form, const std::optional
 }
 
 void WorkerRegistry::stop_probing(net::Loop& loop) {
-  std::promise<void> done;
-  loop.post([&] {
-    prober_.reset();
-    done.set_value();
-  });
-  done.get_future().wait();
+  loop.run([this] { prober_.reset(); });
 }
 
 void WorkerRegistry::refused_connection(InstanceId id) {

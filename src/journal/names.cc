@@ -49,7 +49,6 @@ std::optional<DecisionKind> decision_kind_from(std::string_view name) {
 }
 std::optional<Phase> phase_from(std::string_view name) { return find<Phase>(kPhases, name); }
 std::optional<Mode> mode_from(std::string_view name) { return find<Mode>(kModes, name); }
-std::optional<Fate> fate_from(std::string_view name) { return find<Fate>(kFates, name); }
 std::optional<Role> role_from(std::string_view name) { return find<Role>(kRoles, name); }
 
 }  // namespace wattle::journal

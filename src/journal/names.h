@@ -19,7 +19,6 @@ namespace wattle::journal {
 [[nodiscard]] std::optional<DecisionKind> decision_kind_from(std::string_view name);
 [[nodiscard]] std::optional<Phase> phase_from(std::string_view name);
 [[nodiscard]] std::optional<Mode> mode_from(std::string_view name);
-[[nodiscard]] std::optional<Fate> fate_from(std::string_view name);
 [[nodiscard]] std::optional<Role> role_from(std::string_view name);
 
 }  // namespace wattle::journal

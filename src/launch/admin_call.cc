@@ -29,23 +29,15 @@ class Collect final : public net::ResponseHandler {
 }  // namespace
 
 AdminCaller::AdminCaller() {
-  std::promise<void> ready;
-  loop_.post([&] {
+  loop_.run([this] {
     net::ClientOptions options;
     options.head_timeout = options.body_timeout = Span::s(2);
     client_ = std::make_unique<net::HttpClient>(loop_, options);
-    ready.set_value();
   });
-  ready.get_future().wait();
 }
 
 AdminCaller::~AdminCaller() {
-  std::promise<void> gone;
-  loop_.post([&] {
-    client_.reset();
-    gone.set_value();
-  });
-  gone.get_future().wait();
+  loop_.run([this] { client_.reset(); });
   loop_.stop();
 }
 

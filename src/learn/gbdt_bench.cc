@@ -1,5 +1,5 @@
-// One decision's predictions from 1,000 trees of depth 6: our flat trees, the table compiled from them, and XGBoost's
-// own C API on the same model; and one decision whole, by lines, by the table and by lines with a table on top.
+// One decision's predictions from 1,000 trees of depth 6: the table compiled from them, and XGBoost's own C API on the
+// same model; and one decision whole, by lines, by the table and by lines with a table on top.
 #include <benchmark/benchmark.h>
 #include <xgboost/c_api.h>
 
@@ -9,7 +9,7 @@
 
 #include "base/random.h"
 #include "learn/gbdt_trainer.h"
-#include "predict/gbdt/tree_masks.h"
+#include "predict/gbdt/trees.h"
 #include "predict/linear_fit.h"
 
 namespace wattle::learn {
@@ -49,21 +49,6 @@ const GbdtModels& models() {
   }();
   return trained;
 }
-
-void flat_trees(benchmark::State& state) {
-  const auto ensemble = predict::GbdtTrees::from_xgboost(models().decode_model).value();
-  const auto trees = predict::TreeMasks::make(ensemble).value();
-  const std::span<const float> clocks(kClocks.data() + 5 - state.range(0), static_cast<std::size_t>(state.range(0)));
-  std::array<float, 5> out{};
-  std::int32_t i = 0;
-  for (auto _ : state) {
-    i = (i + 1) % kRows;
-    trees.predict_clocks(clocks, static_cast<float>(1 + i), static_cast<float>(i * 500), {out.data(), clocks.size()});
-    benchmark::DoNotOptimize(out);
-  }
-  state.counters["trees"] = static_cast<double>(ensemble.size());
-}
-BENCHMARK(flat_trees)->Arg(2)->Arg(5);
 
 void compiled_table(benchmark::State& state) {
   const auto model = load_gbdt(models()).value();

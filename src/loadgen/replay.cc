@@ -97,12 +97,7 @@ class Run {
     }
     if (options_.ending) loop_.every(Span::ms(100), [this] { look(); });
     all_over.wait();
-    std::promise<void> gone;
-    loop_.post([this, &gone] {
-      client_.reset();
-      gone.set_value();
-    });
-    gone.get_future().wait();
+    loop_.run([this] { client_.reset(); });
     loop_.stop();
     ReplayReport report;
     report.summary = statistics_.summary();

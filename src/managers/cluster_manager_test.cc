@@ -101,14 +101,19 @@ TEST(ClusterManager, OutOfTurnMoreThanWasOrderedForIsOrderedForAtOnce) {
   }
 }
 
-TEST(ClusterManager, DemandAboveTheClusterServesWhatFitsAndSaysSo) {
-  const auto table = formula_table();
+/// The first order for these loads, by class, on three nodes that start at once.
+std::optional<ClusterOrder> order_of_three_nodes(const plan::LoadTable& table, std::vector<std::vector<double>> loads) {
   const PoolMap map(table, 0);
   ClusterOptions options;
   options.nodes = 3;
   ClusterManager manager(table, map, options, Span());
-  manager.history().begin_with({{}, {}, {10 * node_carries(table, 2)}});
-  const auto order = manager.order(Instant());
+  manager.history().begin_with(std::move(loads));
+  return manager.order(Instant());
+}
+
+TEST(ClusterManager, DemandAboveTheClusterServesWhatFitsAndSaysSo) {
+  const auto table = formula_table();
+  const auto order = order_of_three_nodes(table, {{}, {}, {10 * node_carries(table, 2)}});
   EXPECT_EQ(order->gpus, (std::vector<int>{0, 0, 24}));
   EXPECT_NEAR(order->shed_per_s[2], 7 * node_carries(table, 2), 1e-9);
   EXPECT_NE(order->problem.find("3 nodes are too few"), std::string::npos) << order->problem;
@@ -116,13 +121,7 @@ TEST(ClusterManager, DemandAboveTheClusterServesWhatFitsAndSaysSo) {
 
 TEST(ClusterManager, WhatIsNotCarriedSaysWhoseLoadItIs) {
   const auto table = formula_table();
-  const PoolMap map(table, 0);
-  ClusterOptions options;
-  options.nodes = 3;
-  ClusterManager manager(table, map, options, Span());
-  const double a = node_carries(table, 0);
-  manager.history().begin_with({{40 * a}, {}, {1.0}});
-  const auto order = manager.order(Instant());
+  const auto order = order_of_three_nodes(table, {{40 * node_carries(table, 0)}, {}, {1.0}});
   ASSERT_GT(order->shed_per_s[2], 1.0);
   EXPECT_NE(order->problem.find("/s of L (1/s arriving, "), std::string::npos) << order->problem;
   EXPECT_NE(order->problem.find("/s as load sent on from S) are not carried: 3 nodes are too few"), std::string::npos)

@@ -443,7 +443,6 @@ Plan SitePools::plan(const policy::ScalingView& view) {
   plan.reason = reason_;
   plan.problem = problem_;
   shed(plan, view, load_is_known);
-  if (view.given != nullptr) plan.given = *view.given;
   return plan;
 }
 

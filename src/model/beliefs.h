@@ -1,5 +1,5 @@
 #pragma once
-// Read-only interfaces through which policies consult belief (implemented by predict/; never by engine/).
+// Read-only interfaces to beliefs for policies (implemented by predict/, never by engine/).
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -16,11 +16,11 @@ namespace wattle {
 class LatencyModel {
  public:
   virtual ~LatencyModel() = default;
-  /// Predicted duration of a step of this shape at this clock, never shorter for more decode_kv_tokens. Total: never
-  /// throws; nonsense input gives nonsense out.
+  /// Predicted duration of a step of this shape at this clock; monotone in decode_kv_tokens. Never throws; for
+  /// impossible input the result is meaningless.
   [[nodiscard]] virtual Span step_time(const StepShape& shape, MegaHertz clock) const = 0;
   /// step_time of decodes alone, many at one clock: requests[i] > 0 of them read kv_tokens[i], out[i] is the duration.
-  /// Equal lengths. For models that gain from looking a clock up once; fastest where requests hardly change.
+  /// Equal lengths. For models that gain from looking a clock up once; fastest if neighbouring requests are similar.
   virtual void decode_times(std::span<const std::int32_t> requests, std::span<const std::int64_t> kv_tokens,
                             MegaHertz clock, std::span<Span> out) const {
     StepShape shape;
@@ -31,8 +31,8 @@ class LatencyModel {
     }
   }
   /// Largest decode_kv_tokens, at or above the shape's own, up to which step_time stays <= budget with everything else
-  /// in the shape fixed; the shape's own where step_time exceeds the budget already. Lets a decision say how long it
-  /// holds. The default promises nothing beyond the present.
+  /// in the shape fixed; the shape's own if step_time exceeds the budget already. Decisions derive their Hold from it.
+  /// The default promises nothing beyond the present.
   [[nodiscard]] virtual std::int64_t kv_tokens_within(const StepShape& shape, MegaHertz clock, Span budget) const {
     (void)clock;
     (void)budget;
@@ -43,7 +43,7 @@ class LatencyModel {
 class PowerModel {
  public:
   virtual ~PowerModel() = default;
-  /// Predicted draw of the whole instance while it runs such a step (an idle shape: while it waits).
+  /// Predicted power of the whole instance while it runs such a step (for an idle shape: while it is idle).
   [[nodiscard]] virtual Milliwatts step_power(const StepShape& shape, MegaHertz clock) const = 0;
 };
 
@@ -59,7 +59,7 @@ struct RequestLatency {
   }
 };
 
-/// From the lowest to the highest clock that something was fitted on.
+/// The range of clocks on which something was fitted.
 struct MeasuredClocks {
   MegaHertz lowest{0};
   MegaHertz highest = MegaHertz{std::numeric_limits<std::int32_t>::max()};
@@ -68,15 +68,15 @@ struct MeasuredClocks {
   constexpr bool operator==(const MeasuredClocks&) const = default;
 };
 
-/// What is believed of an instance. Absent models are null; a policy that needs one says so when it is made. The models
-/// outlive its holders.
+/// Beliefs about an instance. Absent models are null; a policy that needs one reports that when it is made. The models
+/// outlive the holders of this.
 struct Beliefs {
   const LatencyModel* latency = nullptr;
   const PowerModel* power = nullptr;
   const RequestLatency* request = nullptr;
   const LoadProfile* load = nullptr;
-  /// Of latency and power. Outside of it they extrapolate, and can make any clock look fast enough; so no policy
-  /// chooses a clock there by what they say. The default: all clocks, as of beliefs fitted wherever they are asked.
+  /// Range of latency and power. Outside it they extrapolate and may make any clock look fast enough, so no policy
+  /// chooses a clock outside it by them. By default all clocks.
   MeasuredClocks clocks = {};
 };
 

@@ -8,19 +8,19 @@
 
 namespace wattle {
 
-/// Whether a policy's decision is acted upon (enforce), only journaled (shadow), or not even asked for (off).
+/// Whether a policy's decisions are carried out (enforce), only journaled (shadow), or not asked for (off).
 enum class Mode : std::uint8_t { Enforce, Shadow, Off };
 
 enum class Admission : std::uint8_t {
   Admit,
   Hold,    ///< keep in the gateway's queue, ask again when something leaves
-  Reject,  ///< tell the client (429/503 with the reason)
+  Reject,  ///< answer the client with 429 or 503 and the reason
 };
 
 struct AdmissionDecision {
   Admission verdict = Admission::Admit;
   const char* reason = "";
-  InstanceId instance = kNoInstance;  ///< admitted to this one alone; kNoInstance: routing chooses
+  InstanceId instance = kNoInstance;  ///< admitted to this one only; kNoInstance: routing chooses
 };
 
 struct RouteDecision {
@@ -28,10 +28,10 @@ struct RouteDecision {
   const char* reason = "";
 };
 
-/// How long a clock decision stands without asking again, as long as the batch's membership and the waiting queue stay
-/// as they are. The default asks at every step.
+/// How long a clock decision is valid without asking again, as long as the requests of the batch and the waiting queue
+/// do not change. The default asks at every step.
 struct Hold {
-  std::int64_t kv_tokens_max = -1;  ///< stands while decode_kv_tokens at a step's start <= this
+  std::int64_t kv_tokens_max = -1;  ///< valid while decode_kv_tokens at a step's start <= this
   Instant until;                    ///< and while the step starts before this
   [[nodiscard]] static Hold forever() { return Hold{std::numeric_limits<std::int64_t>::max(), Instant::never()}; }
   [[nodiscard]] bool covers(std::int64_t kv_tokens, Instant step_start) const {

@@ -1,20 +1,19 @@
 #pragma once
-// What an instance's streams have brought, counted outside of it: all that is known of its progress where it reports no
-// steps.
+// What an instance has delivered, counted from its streams: all that is known of its progress if it reports no steps.
 #include <cstdint>
 
 #include "units/time.h"
 
 namespace wattle {
 
-/// Sums that only grow, so that two of them say what came between.
+/// Sums that only grow; the difference of two is what was delivered between them.
 struct Delivered {
-  std::int64_t prompts = 0;        ///< first tokens: prompts computed
+  std::int64_t prompts = 0;        ///< computed prompts, counted by first tokens
   std::int64_t prompt_tokens = 0;  ///< of these prompts
-  Span waits = {};                 ///< of these, from dispatch to the first token
-  Span computing = {};             ///< of that, what was after the first token before
-  std::int64_t tokens = 0;         ///< after first ones
-  Span gaps = {};                  ///< before these
+  Span waits = {};                 ///< sum over these of the time from dispatch to first token
+  Span computing = {};             ///< the part of that after the previous first token
+  std::int64_t tokens = 0;         ///< other than first ones
+  Span gaps = {};                  ///< sum of the gaps before these
 
   [[nodiscard]] Delivered since(const Delivered& earlier) const {
     return {prompts - earlier.prompts, prompt_tokens - earlier.prompt_tokens,

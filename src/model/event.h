@@ -1,5 +1,5 @@
 #pragma once
-// What happens in a fleet, as policies hear of it. References are valid during the call alone.
+// Events of a fleet, as policies observe them. References are valid during the call only.
 #include <cstdint>
 #include <type_traits>
 #include <variant>
@@ -12,42 +12,42 @@ namespace wattle {
 
 namespace event {
 
-/// It is part of the fleet now, though it may not accept requests yet. Instances that were there at the start join
+/// The instance is part of the fleet now, though it may not accept requests yet. Instances that exist at the start join
 /// then.
 struct Joined {
   const InstanceView& instance;
 };
-/// It will never be heard of again, and its id never comes back.
+/// The instance is gone for good; its id is never used again.
 struct Gone {
   const InstanceView& instance;
 };
-/// Before admission is asked. Length predictions are in.
+/// A request has arrived: before admission is asked, with its length predicted.
 struct Arrived {
   const Request& request;
 };
-/// It is about to start its first leg at this instance, whatever chose that.
+/// The request is about to start its first leg at this instance, whichever policy chose it.
 struct Started {
   const Request& request;
   const InstanceView& instance;
 };
-/// Its first token came out of the step in instance.step.
+/// The request's first token came from the step in instance.step.
 struct FirstToken {
   const Request& request;
   const InstanceView& instance;
 };
-/// Its first token came from this decode instance.
+/// The request's first token came from this decode instance, its prompt having been computed by another one.
 struct HandedOver {
   const Request& request;
   const InstanceView& instance;
   Span age;   ///< from its arrival until its prompt was computed
   Span wait;  ///< from then on
 };
-/// An iteration starts: instance.step is its report. Only the instance's own clock policy hears of it, and of every
-/// one: a policy that observes steps is asked at each, whatever it says of how long a decision holds.
+/// An iteration starts: instance.step is its report. Only the instance's own clock policy observes it. A policy that
+/// observes steps is asked at every step, whatever hold its decisions have.
 struct Step {
   const InstanceView& instance;
 };
-/// It was dispatched once and has left, whatever its fate.
+/// A request that had been dispatched has left, whatever its fate.
 struct Left {
   const Outcome& outcome;
 };
@@ -61,7 +61,7 @@ using Event = std::variant<event::Joined, event::Gone, event::Arrived, event::St
 class EventKinds {
  public:
   constexpr EventKinds() = default;
-  /// Those of the alternatives given.
+  /// The set of the given alternatives.
   template <typename... Kinds>
   [[nodiscard]] static constexpr EventKinds of() {
     EventKinds kinds;

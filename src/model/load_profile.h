@@ -1,5 +1,5 @@
 #pragma once
-// What an instance does under a steady load, as it was measured: what plans and routing by energy rest on.
+// Measured power and latency of an instance under steady load: the basis of plans and of routing by energy.
 #include <cmath>
 
 #include "units/quantity.h"
@@ -7,36 +7,36 @@
 
 namespace wattle {
 
-/// Of the whole instance, steadily at one load.
+/// The whole instance at one steady load.
 struct LoadPoint {
   Watts power;
   Span ttft;  ///< at the profile's quantile
   Span tbt;
 };
 
-/// Of one kind of instance (GPU, model, tensor parallelism). Total: never throws; between what was measured it
-/// interpolates. Loads are requests per second of one class.
+/// The profile of one kind of instance (GPU, model, tensor parallelism). Never throws; interpolates between measured
+/// points. Loads are requests per second of one class.
 class LoadProfile {
  public:
   virtual ~LoadProfile() = default;
-  /// The most it carries of this class within its objectives at this clock; 0: it cannot serve the class so.
+  /// The largest load of this class that it carries within the objectives at this clock; 0: none.
   [[nodiscard]] virtual double max_load_per_s(ClassId request_class, MegaHertz clock) const = 0;
-  /// At such a load; beyond the maximum what the profile has to say, or the maximum's.
+  /// Power and latency at such a load; beyond the maximum as far as measured, else those at the maximum.
   [[nodiscard]] virtual LoadPoint at(ClassId request_class, double load_per_s, MegaHertz clock) const = 0;
-  /// The lowest clock from this one on at which it carries the load within its objectives; the highest known where none
-  /// does, this one where no other is known.
+  /// The lowest clock >= `least` at which it carries the load within the objectives; the highest known one if none
+  /// does; `least` if no other is known.
   [[nodiscard]] virtual MegaHertz clock_for(ClassId /*request_class*/, double /*load_per_s*/, MegaHertz least) const {
     return least;
   }
 };
 
-/// The share of what it carries within its objectives that an instance was given of late: 1 is as much as it should
-/// have. A request is forgotten exponentially.
+/// An instance's recent load as a share of what it carries within its objectives: 1 is as much as it should have.
+/// Requests are forgotten exponentially.
 class LoadShare {
  public:
   static constexpr Span kMemory = Span::s(10);
 
-  /// What one request of a class counts for where the instance carries so much of it.
+  /// The share that one request counts for if the instance carries this load of its class.
   [[nodiscard]] static double of_one(double max_load_per_s) { return 1.0 / (max_load_per_s * kMemory.seconds()); }
 
   [[nodiscard]] double at(Instant now) const {

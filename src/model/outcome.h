@@ -1,5 +1,5 @@
 #pragma once
-// How a request left, or that it had not when the run ended: always in exactly one bucket.
+// How a request left, or that it had not left when the run ended: always exactly one fate.
 #include <cstdint>
 #include <optional>
 
@@ -17,7 +17,7 @@ enum class Fate : std::uint8_t {
   InFlight,   ///< it has not left: the run ended
 };
 
-/// What a request has used; booked by the ledger. Carbon and cost are NaN where some intensity or price was not known.
+/// What a request has used, booked by the ledger. Carbon and cost are NaN if some intensity or price was unknown.
 struct Charge {
   Picojoules energy;
   GramsCo2 carbon;
@@ -25,7 +25,7 @@ struct Charge {
   bool metered = true;  ///< false: some of its energy was not metered, so that all three are unknown
 };
 
-/// Which objectives a request has kept; what is not stated is.
+/// Which objectives a request has met; an objective that is not stated counts as met.
 struct Kept {
   bool ttft = true, tbt = true, e2e = true;
   bool itl = true;  ///< by its mean gap
@@ -46,8 +46,8 @@ struct Outcome : Charge {
   InstanceId decode_instance = kNoInstance;  ///< same as prefill_instance when colocated
   Span longest_gap;                          ///< between two of its tokens
   std::int64_t gaps_within_itl = 0;          ///< token gaps within its ITL SLO (output_tokens - 1 gaps in all)
-  std::int32_t cached_prompt_tokens = 0;     ///< not computed, as their KV was cached; 0, too, where nobody says it
-  std::optional<Span> whole_gap = {};        ///< of an answer that came as a whole: its time by its tokens
+  std::int32_t cached_prompt_tokens = 0;     ///< not computed because their KV was cached; also 0 if not reported
+  std::optional<Span> whole_gap = {};        ///< of an answer that was not streamed: its time divided by its tokens
 
   [[nodiscard]] Span ttft() const { return first_token - request.arrival; }
   [[nodiscard]] Span e2e() const { return left - request.arrival; }
@@ -56,7 +56,7 @@ struct Outcome : Charge {
     if (output_tokens < 2) return {};
     return whole_gap ? *whole_gap : (left - first_token) / (output_tokens - 1);
   }
-  /// Of a request that has finished. Without a first token TTFT is missed.
+  /// For a finished request. Without a first token TTFT is missed.
   [[nodiscard]] Kept kept(const Slo& slo) const {
     const auto met = [](const std::optional<Span>& limit, Span value) { return !limit || value <= *limit; };
     const bool produced = first_token != Instant::never();

@@ -16,28 +16,28 @@
 
 namespace wattle {
 
-/// What a nested planner got from above and has to keep to, or passes below. All bounds are inclusive.
+/// The bounds that a planner gets from the planner above it, or passes to the one below. All are inclusive.
 struct Mandate {
   std::optional<PoolId> pool;      ///< none: the whole fleet
-  std::int32_t gpus = 0;           ///< it may use at most so many; 0: no bound
-  double load_per_s = 0.0;         ///< requests per second it has to carry; 0: whatever comes
+  std::int32_t gpus = 0;           ///< it may use at most so many; 0: unlimited
+  double load_per_s = 0.0;         ///< requests per second that it has to carry; 0: whatever arrives
   std::optional<MegaHertz> least;  ///< clocks, none: the instances' own
   std::optional<MegaHertz> most;
-  Instant until = Instant::never();  ///< it holds until then, or the next one
+  Instant until = Instant::never();  ///< valid until then or until the next one
 };
 
-/// What a step takes, as far as the planner knows.
+/// The cost of a step, as far as the planner knows.
 struct StepCost {
-  Joules energy;                 ///< beyond what serving draws
+  Joules energy;                 ///< in addition to that of serving
   Span time;                     ///< from its beginning to its end
-  double lost_load_per_s = 0.0;  ///< requests per second that the fleet carries less meanwhile
+  double lost_load_per_s = 0.0;  ///< by which the load that the fleet carries falls meanwhile, requests per second
 };
 
 enum class StepKind : std::uint8_t {
   Start,    ///< `to`: one shape, on `node`, into `pool`
   Drain,    ///< `from`: one instance
   Reshard,  ///< `from` instances give their GPUs to new ones of shapes `to`
-  Move,     ///< `from`: one instance; its like starts on `node`, then it drains
+  Move,     ///< `from`: one instance; an equal one starts on `node`, then this one drains
   Reroute,  ///< the plan's weights hold from here on
 };
 
@@ -51,21 +51,21 @@ struct PlanStep {
   StepCost cost;
 };
 
-/// A shape of two engines, a P/D pair: prompts are computed by the one, and go on at the other.
+/// A shape of two engines, a P/D pair: prompts are computed by the first and decoded by the second.
 struct PairShape {
   std::size_t prefill = 0, decode = 0;  ///< shapes
 };
 
-/// So many instances of a shape on a node in a pool; none: on any, in any.
+/// The number of instances of a shape on a node in a pool; none: on any node, in any pool.
 struct PlanTarget {
   std::size_t shape = 0;
   std::int32_t count = 0;
   std::optional<NodeId> node;
   std::optional<PoolId> pool;
-  double weight = 0.0;  ///< of each that starts, in weighted turns; 0: its shape's
+  double weight = 0.0;  ///< of each new one, in weighted round-robin; 0: its shape's
 };
 
-/// This share of a class's requests goes to this pool. What a class's weights lack of 1 is shed: it is not served.
+/// The share of a class's requests that goes to a pool. If a class's weights sum to less than 1, the rest is shed.
 struct PoolWeight {
   ClassId request_class;
   PoolId pool;
@@ -73,8 +73,8 @@ struct PoolWeight {
   bool operator==(const PoolWeight&) const = default;
 };
 
-/// Each class has the pool of its number; one whose pool nobody serves in goes to the next larger class's, else to the
-/// next smaller one's. `served`: by class. Nobody serves at all: empty.
+/// Each class goes to the pool of its number; if nobody serves there, to the pool of the next larger class, else of the
+/// next smaller one. `served`: by class. If nobody serves at all, the result is empty.
 [[nodiscard]] inline std::vector<PoolWeight> weights_of_own_pools(const std::vector<bool>& served) {
   std::vector<PoolWeight> weights;
   for (std::size_t c = 0; c < served.size(); ++c) {
@@ -89,8 +89,8 @@ struct PoolWeight {
   return weights;
 }
 
-/// The same where `served` pools alone take requests: what a class has in others goes to those of its own, by their
-/// weights, or else all of it to the next larger pool that serves, else to the next smaller one. Nobody serves: empty.
+/// The weights restricted to the `served` pools: what a class has in other pools goes to its served ones in proportion,
+/// or if it has none, to the next larger served pool, else to the next smaller one. If nobody serves: empty.
 [[nodiscard]] inline std::vector<PoolWeight> weights_where_served(std::span<const PoolWeight> weights,
                                                                   const std::set<PoolId>& served) {
   std::map<ClassId, std::pair<double, double>> sums;  // of all its pools, of those that serve
@@ -145,7 +145,7 @@ struct Plan {
   const char* reason = "";
   std::string problem;  ///< what it does not carry or keep, and what stands in the way; empty: nothing
 
-  /// Both, for a person.
+  /// Reason and problem as text for people.
   [[nodiscard]] std::string why() const { return problem.empty() ? reason : std::string(reason) + "; " + problem; }
   /// So many instances of each shape, anywhere.
   [[nodiscard]] static Plan of(const std::vector<std::int32_t>& counts, const char* reason) {
@@ -154,7 +154,7 @@ struct Plan {
     plan.reason = reason;
     return plan;
   }
-  /// Instances wanted by shape, wherever they stand.
+  /// Number of instances wanted of each shape, on any node.
   [[nodiscard]] std::vector<std::int32_t> wanted(std::size_t shapes) const {
     std::vector<std::int32_t> counts(shapes, 0);
     for (const PlanTarget& target : instances) {
@@ -173,8 +173,8 @@ struct FleetMember {
   PoolId pool{};
   NodeId node{};
   std::vector<std::int32_t> gpus = {};  ///< of the node, counted from 0; empty: nodes are not accounted for
-  bool changing = false;                ///< a step that has begun is about it: leave it alone
-  /// Of a pair: where it decodes; all else is of its prefill instance.
+  bool changing = false;                ///< it is part of a step in progress: leave it alone
+  /// The decode instance of a pair; all other members describe the prefill instance.
   struct Half {
     InstanceId id;
     NodeId node{};
@@ -182,7 +182,7 @@ struct FleetMember {
   };
   std::optional<Half> decode = {};
 
-  /// It, or a half of it.
+  /// `instance` is this one, or one of this pair.
   [[nodiscard]] bool is(InstanceId instance) const { return id == instance || (decode && decode->id == instance); }
   [[nodiscard]] NodeId node_of(InstanceId half) const { return half == id || !decode ? node : decode->node; }
 };

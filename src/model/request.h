@@ -19,24 +19,24 @@ struct Slo {
   std::optional<Span> tbt;
   std::optional<Span> e2e;
 
-  /// What each gap is kept to: a mean of gaps that all keep to TBT does, too.
+  /// The limit for each single gap: if all gaps are within TBT, so is their mean.
   [[nodiscard]] std::optional<Span> gap() const { return itl ? itl : tbt; }
-  /// What a request's mean gap is judged by: a request keeps to ITL where its mean gap does.
+  /// The limit for a request's mean gap: a request meets ITL if its mean gap does.
   [[nodiscard]] std::optional<Span> mean_gap() const { return itl && tbt ? std::min(itl, tbt) : itl ? itl : tbt; }
   bool operator==(const Slo&) const = default;
 };
 
-/// A grade of service with objectives of its own (model/objectives.h). Without tiers everything is tier 0, the fleet's.
+/// A grade of service with objectives of its own (model/objectives.h). Without tiers every request is of tier 0.
 struct Tier {
   std::string name;
   Slo slo;
-  double factor = 1.0;  ///< an objective that it does not state is the class's or the fleet's times this
+  double factor = 1.0;  ///< objectives that it does not state are the class's or the fleet's times this
 };
 
 /// Sites where a tenant's requests may be computed.
 struct Residency {
   static constexpr std::int32_t kMostSites = 64;
-  std::uint64_t sites = 0;  ///< a bit by SiteId, so of the first 64; 0: anywhere
+  std::uint64_t sites = 0;  ///< one bit per SiteId (of the first 64); 0: anywhere
   [[nodiscard]] bool stated() const { return sites != 0; }
   [[nodiscard]] bool allows(SiteId site) const {
     return sites == 0 || (site.value() >= 0 && site.value() < kMostSites && ((sites >> site.value()) & 1U) != 0);
@@ -52,25 +52,25 @@ struct Request {
   std::int32_t max_tokens = 0;               ///< the client's cap on output tokens
   std::int32_t predicted_output_tokens = 0;  ///< belief; 0 = no prediction
   TenantId tenant;
-  ClassId request_class;      ///< what planners count by (lengths, say); 0 where requests are not classified
-  PoolId pool;                ///< it was last sent to; 0 where instances are all alike
+  ClassId request_class;      ///< by which planners count (for example by size); 0 without classes
+  PoolId pool;                ///< to which it was last sent; 0 without pools
   TierId tier;                ///< whose objectives it is held to
   SiteId origin;              ///< where the client is
-  std::int32_t priority = 0;  ///< higher first, among equals of a queue discipline that asks
+  std::int32_t priority = 0;  ///< higher first, among equals of a queue policy that uses it
   Residency residency;        ///< where it may be sent to
   bool undivided = false;     ///< computed by one instance, from its prompt to its last token
-  std::int64_t order = 0;     ///< its queue policy's as it was dispatched, smaller first; 0: none
-  PromptContent content{};    ///< of its prompt, for who routes by prefixes; null: not known
-  std::uint64_t session = 0;  ///< hash of the conversation that its client says it belongs to; 0: none
+  std::int64_t order = 0;     ///< the queue policy's key when it was dispatched, smaller first; 0: none
+  PromptContent content{};    ///< of its prompt, for routing by prefixes; null: not known
+  std::uint64_t session = 0;  ///< hash of the conversation named by its client; 0: none
 };
 
-/// Who sends requests, and what holds for them unless they say otherwise.
+/// A customer, with the defaults of its requests.
 struct Tenant {
   std::string name;
   TierId tier;
   SiteId origin;
   std::int32_t priority = 0;
-  double share = 1.0;  ///< of the simulated requests, against the others'
+  double share = 1.0;  ///< relative share of the simulated requests
   Residency residency = {};
 
   void apply_to(Request& request) const {

@@ -1,6 +1,5 @@
 #pragma once
-// What requests turned out to be, once they had finished, beside the class that they had been taken for; and how many
-// of them missed an objective.
+// The actual classes of finished requests against their predicted ones, and how many of them missed an objective.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -10,7 +9,7 @@
 
 namespace wattle {
 
-/// Counts by both classes, since a beginning; who hears of them takes what is new.
+/// Counts by predicted and actual class since some start; readers take differences with since().
 class TurnedOut {
  public:
   void add(ClassId taken_for, ClassId was, std::int64_t requests = 1) {
@@ -20,7 +19,7 @@ class TurnedOut {
     if (w >= rows_[t].size()) rows_[t].resize(w + 1);
     rows_[t][w] += requests;
   }
-  /// Of those taken for it so many missed an objective.
+  /// So many of those predicted to be of this class missed an objective.
   void add_late(ClassId taken_for, std::int64_t requests = 1) {
     const auto t = static_cast<std::size_t>(std::max(taken_for.value(), 0));
     if (t >= late_.size()) late_.resize(t + 1);
@@ -31,7 +30,7 @@ class TurnedOut {
     for (std::size_t t = 0; t < more.late_.size(); ++t) add_late(id(t), more.late_[t]);
   }
 
-  /// What is here that was not in `before`. All of it where it counts less than before: it has begun again.
+  /// What was added since `before`. All of it if some count is smaller than before, because counting has restarted.
   [[nodiscard]] TurnedOut since(const TurnedOut& before) const {
     TurnedOut fresh = *this;
     bool restarted = false;
@@ -46,7 +45,7 @@ class TurnedOut {
     return restarted ? *this : fresh;
   }
 
-  /// f(taken for, was, requests), for every pair that there was.
+  /// Calls f(predicted class, actual class, requests) for every pair with requests.
   template <typename F>
   void each(F f) const {
     for (std::size_t t = 0; t < rows_.size(); ++t) {
@@ -55,9 +54,9 @@ class TurnedOut {
       }
     }
   }
-  /// By the class taken for, then by what it was; rows may end early, what is missing is 0.
+  /// By predicted, then by actual class; rows may be short, missing entries are 0.
   [[nodiscard]] const std::vector<std::vector<std::int64_t>>& rows() const { return rows_; }
-  /// By the class taken for; may end early, likewise.
+  /// By predicted class; may be short likewise.
   [[nodiscard]] const std::vector<std::int64_t>& late() const { return late_; }
 
  private:

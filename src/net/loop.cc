@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <future>
 #include <utility>
 
 #include "base/check.h"
@@ -211,6 +212,15 @@ void Loop::stop() {
 }
 
 void Loop::post(std::function<void()> task) { impl_->post(std::move(task)); }
+
+void Loop::run(const std::function<void()>& task) {
+  std::promise<void> done;
+  post([&] {
+    task();
+    done.set_value();
+  });
+  done.get_future().wait();
+}
 
 void Loop::after(Span delay, std::function<void()> task) { impl_->start_timer(delay, Span(), std::move(task)); }
 

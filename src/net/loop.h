@@ -25,6 +25,8 @@ class Loop {
 
   /// Runs `task` on the loop's thread, soon. From any thread; dropped once the loop has stopped.
   void post(std::function<void()> task);
+  /// Runs `task` on the loop's thread and returns once it has run. From any other thread, before stop().
+  void run(const std::function<void()>& task);
   /// Runs `task` once on the loop's thread, no earlier than `delay` from now. From any thread.
   void after(Span delay, std::function<void()> task);
   /// Runs `task` on the loop's thread every `period` until the loop stops. From any thread.

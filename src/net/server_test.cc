@@ -249,29 +249,21 @@ struct ClientRig {
   Loop loop;
   std::unique_ptr<HttpClient> client;
   ClientRig() {
-    run([&] { client = std::make_unique<HttpClient>(loop, ClientOptions()); });
+    loop.run([&] { client = std::make_unique<HttpClient>(loop, ClientOptions()); });
   }
   ~ClientRig() {
-    run([&] { client.reset(); });
-  }
-  void run(std::function<void()> task) {
-    std::promise<void> done;
-    loop.post([&] {
-      task();
-      done.set_value();
-    });
-    done.get_future().wait();
+    loop.run([&] { client.reset(); });
   }
   std::string call(const std::shared_ptr<const Endpoint>& to, std::string_view method, std::string_view target,
                    std::string_view body = {}) {
     auto handler = std::make_shared<Collect>();
     auto result = handler->done.get_future();
-    run([&] { client->send(to, method, target, {}, body, handler); });
+    loop.run([&] { client->send(to, method, target, {}, body, handler); });
     return result.get();
   }
   std::size_t idle() {
     std::size_t n = 0;
-    run([&] { n = client->idle_connections(); });
+    loop.run([&] { n = client->idle_connections(); });
     return n;
   }
 };
@@ -309,7 +301,7 @@ TEST(HttpClient, AHeaderMayHaveToComeByATime) {
   const auto handler = std::make_shared<Collect>();
   auto answer = handler->done.get_future();
   // Its options would wait for ten minutes.
-  rig.run([&] { rig.client->send(to, "GET", "/hold", {}, {}, handler, steady_now() + Span::ms(50)); });
+  rig.loop.run([&] { rig.client->send(to, "GET", "/hold", {}, {}, handler, steady_now() + Span::ms(50)); });
   EXPECT_EQ(answer.get(), std::string("failed: ") + text_of(CallFailure::Timeout));
 }
 
@@ -327,15 +319,7 @@ TEST(HttpClient, SendsAgainOnceWhenTheKeptConnectionWasClosed) {
       resolve_endpoint("http://127.0.0.1:" + std::to_string(server->port()), "test").value());
   Loop loop;
   std::unique_ptr<HttpClient> client;
-  const auto on_loop = [&](const std::function<void()>& task) {
-    std::promise<void> done;
-    loop.post([&] {
-      task();
-      done.set_value();
-    });
-    done.get_future().wait();
-  };
-  on_loop([&] { client = std::make_unique<HttpClient>(loop, ClientOptions{}); });
+  loop.run([&] { client = std::make_unique<HttpClient>(loop, ClientOptions{}); });
   struct Answer final : ResponseHandler {
     std::string body;
     std::promise<std::string> end;
@@ -346,7 +330,7 @@ TEST(HttpClient, SendsAgainOnceWhenTheKeptConnectionWasClosed) {
   };
   const auto ask = [&] {
     const auto answer = std::make_shared<Answer>();
-    on_loop([&] { client->send(endpoint, "POST", "/", {}, {"in two ", "pieces"}, answer); });
+    loop.run([&] { client->send(endpoint, "POST", "/", {}, {"in two ", "pieces"}, answer); });
     return answer->end.get_future().get();
   };
   EXPECT_EQ(ask(), "in two pieces");
@@ -355,7 +339,7 @@ TEST(HttpClient, SendsAgainOnceWhenTheKeptConnectionWasClosed) {
   EXPECT_EQ(ask(), "in two pieces");
   EXPECT_EQ(ask(), text_of(CallFailure::Response)) << "twice is enough";
   EXPECT_EQ(asked, 6);
-  on_loop([&] {
+  loop.run([&] {
     EXPECT_EQ(client->retries(), 2);
     client.reset();
   });

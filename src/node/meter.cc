@@ -23,10 +23,7 @@ Picojoules from_millijoules(std::uint64_t mj) { return Picojoules(Int128{mj} * 1
 
 Picojoules EnergyMeter::jump(std::uint64_t from, std::uint64_t to) {
   if (to >= from) return from_millijoules(to - from);
-  if (from < kWrap && from >= kWrap - kNearWrap && to < kNearWrap) {
-    ++wraps_;
-    return from_millijoules(kWrap - from + to);
-  }
+  if (from < kWrap && from >= kWrap - kNearWrap && to < kNearWrap) return from_millijoules(kWrap - from + to);
   ++resets_;
   return since_;  // what was drawn meanwhile is only known from power
 }

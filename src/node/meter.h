@@ -37,7 +37,6 @@ class EnergyMeter {
   [[nodiscard]] Milliwatts power() const { return power_; }
   /// The counter went backwards and it was no 32-bit overflow: the driver was reloaded.
   [[nodiscard]] std::int64_t resets() const { return resets_; }
-  [[nodiscard]] std::int64_t wraps() const { return wraps_; }
 
  private:
   struct Point {
@@ -64,7 +63,6 @@ class EnergyMeter {
   Picojoules since_;    ///< integrated since then
   Picojoules reported_;
   std::int64_t resets_ = 0;
-  std::int64_t wraps_ = 0;
 };
 
 /// Mean power between two looks at a meter's total.

@@ -115,14 +115,11 @@ class Resharding {
     const std::vector<int> match = max_weight_assignment(static_cast<int>(shards.size()), gpus_, edges);
     plan_.placed.resize(problem_.next.size());
     for (std::size_t i = 0; i < problem_.next.size(); ++i) plan_.placed[i].gpus.resize(at(problem_.next[i].tp));
-    int in_place = 0;
     for (std::size_t s = 0; s < shards.size(); ++s) {
       const int tp = problem_.next[shards[s].instance].tp;
       plan_.placed[shards[s].instance].gpus[at(shards[s].index)] = match[s];
       wanted_[at(match[s])] = shard(shards[s].index, tp);
-      in_place += overlap(wanted_[at(match[s])], held_[at(match[s])]);
     }
-    plan_.bytes_in_place = bytes(in_place);
   }
 
   /// Next instances that look like a present one, each with one of its own: index of the present one, or -1.

@@ -60,7 +60,6 @@ struct OldInstance {
 struct ReshardPlan {
   std::vector<PlacedInstance> placed;  ///< the next instances, in the order they were asked for
   int slices_per_model = 1;            ///< lcm of ReshardProblem::slices and all TP degrees
-  std::int64_t bytes_in_place = 0;     ///< the matching's weight
   std::int64_t bytes_moved = 0;
   std::vector<Transfer> transfers;  ///< by destination, source, start
   Span transfer_time;               ///< until the last weight is in place

@@ -291,18 +291,6 @@ class Levels {
 
 }  // namespace
 
-std::string_view sharding_status_name(ShardingStatus status) {
-  switch (status) {
-    case ShardingStatus::Planned:
-      return "planned";
-    case ShardingStatus::Shed:
-      return "shed";
-    case ShardingStatus::Unsolved:
-      return "unsolved";
-  }
-  return "unsolved";
-}
-
 Result<ShardingPlan> plan_sharding(const ShardingProblem& problem, const ShardingOptions& options) {
   if (auto ok = check(problem); !ok) return std::unexpected(ok.error());
   ShardingModel model(problem, options);

@@ -56,7 +56,6 @@ enum class ShardingStatus : std::uint8_t {
   Shed,      ///< as much load as the GPUs carry
   Unsolved,  ///< the solver's limit was reached first
 };
-[[nodiscard]] std::string_view sharding_status_name(ShardingStatus status);
 
 struct ShardingPlan {
   ShardingStatus status = ShardingStatus::Unsolved;

@@ -25,7 +25,7 @@ struct Observation {
   TurnedOut turned_out;
   /// Valid as long as this is.
   [[nodiscard]] policy::ScalingView view() const {
-    return {now, rate_per_s, counts, members, nullptr, nodes, weights, clocks, &turned_out};
+    return {now, rate_per_s, counts, members, nodes, weights, clocks, &turned_out};
   }
 };
 

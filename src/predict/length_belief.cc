@@ -1,7 +1,6 @@
 #include "predict/length_belief.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "base/check.h"
 
@@ -11,7 +10,6 @@ namespace {
 
 constexpr std::int64_t kWarmUp = 100;  ///< answers before anybody is judged
 constexpr double kMemory = 1000.0;     ///< answers a score looks back on
-constexpr std::int32_t kLongest = 1 << 30;
 
 double pinball(double q, std::int32_t predicted, std::int32_t truth) {
   const auto off = static_cast<double>(truth) - predicted;
@@ -19,11 +17,6 @@ double pinball(double q, std::int32_t predicted, std::int32_t truth) {
 }
 
 }  // namespace
-
-std::int32_t whole_tokens(double predicted) {
-  if (std::isnan(predicted) || predicted < 0.0) return -1;
-  return static_cast<std::int32_t>(std::min(std::ceil(predicted), static_cast<double>(kLongest)));
-}
 
 LengthBelief::LengthBelief(LengthBeliefOptions options) : options_(options) {
   WATTLE_CHECK(options_.quantile > 0.0 && options_.quantile < 1.0, "a quantile lies between 0 and 1");

@@ -29,7 +29,7 @@ struct LengthScore {
 struct LengthCounts {
   std::int64_t predicted = 0;
   std::int64_t absent = 0;       ///< no prediction: nothing learned yet, no hint
-  std::int64_t odd = 0;          ///< below 0, or not a number (whole_tokens)
+  std::int64_t odd = 0;          ///< below 0
   std::int64_t too_long = 0;     ///< above max_tokens: cut
   std::int64_t fallen_back = 0;  ///< answered by the constant
 };
@@ -66,9 +66,5 @@ class LengthBelief final : public LengthModel {
   LengthScore score_;
   LengthCounts counts_;
 };
-
-/// A prediction as any model may give it, made fit for Request::predicted_output_tokens: rounded up, and -1 (counted as
-/// odd) for what is not a number or below 0.
-[[nodiscard]] std::int32_t whole_tokens(double predicted);
 
 }  // namespace wattle::predict

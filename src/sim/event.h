@@ -8,11 +8,10 @@
 
 namespace wattle::sim {
 
-/// Things that happen at one instant happen in this order. Steps end first, so that an arrival sees the batch without
-/// those that just left; a fault hits what the steps left; then what the control plane notices; then the fleet is
-/// planned, requests arrive, and samples look last.
+/// Things that happen at one instant happen in this order. Steps end before all of them, so that an arrival sees the
+/// batch without those that just left; a fault hits what the steps left; then what the control plane notices; then the
+/// fleet is planned, requests arrive, and samples look last.
 enum class EventClass : std::uint8_t {
-  StepEnd,
   Travelled,
   Transfer,
   Handed,

@@ -77,14 +77,16 @@ void Simulation::start(const Request& request, Tag tag, const RouteDecision& at,
 
 /// There and back at once: what the engine then does, it does by the client's clock, as if the first half were still to
 /// come. Every time of the request is the client's.
-void Simulation::travelled(const Event& event) {
+void Simulation::travelled(const Event& event) { reaches(event, false); }
+
+void Simulation::reaches(const Event& event, bool kv_ready) {
   const auto& flight = flights_[event.tag];
   if (!flight.alive || flight.life != event.life) return;
   const auto there = index_.find(event.instance);
   if (!there || engines_[*there].dead()) {
     lose(event.tag, event.instance, event.at);
   } else {
-    submit(event.tag, event.instance, false, event.at);
+    submit(event.tag, event.instance, kv_ready, event.at);
   }
 }
 
@@ -158,16 +160,7 @@ void Simulation::transfer_done(const Event& event) {
 }
 
 /// The decode engine takes a request whose KV it has.
-void Simulation::handed(const Event& event) {
-  const auto& flight = flights_[event.tag];
-  if (!flight.alive || flight.life != event.life) return;
-  const auto there = index_.find(event.instance);
-  if (!there || engines_[*there].dead()) {
-    lose(event.tag, event.instance, event.at);
-  } else {
-    submit(event.tag, event.instance, true, event.at);
-  }
-}
+void Simulation::handed(const Event& event) { reaches(event, true); }
 
 /// The first token of a request whose prompt a prefill instance computed.
 void Simulation::taken_over(const engine::Event& event) {

@@ -207,12 +207,7 @@ void Simulation::handle(const engine::Event& event, std::size_t i, Instant now) 
 
 void Simulation::kick(std::size_t i, Instant now) {
   if (engines_[i].wants_start()) {
-    auto& events = engines_[i].events();
-    const std::size_t before = events.size();
-    engines_[i].start_step(now);
-    // Requests that it has taken over from prefill instances; nothing else ends as a step begins.
-    for (std::size_t e = before; e < events.size(); ++e) taken_over(events[e]);
-    events.erase(events.begin() + static_cast<std::ptrdiff_t>(before), events.end());
+    engines_[i].start_step(now, [this](const engine::Event& event) { taken_over(event); });
     if (step_starts_reported() || ended_reports()) watchdog_.run_begins(i, now);
     requests_.changed(setup_.instances[i].id);  // it may be in the midst of releasing held requests
   }

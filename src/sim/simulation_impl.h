@@ -146,6 +146,8 @@ class Simulation final : public control::RequestPort,
   bool given_up(const engine::Event& event, Instant now);
   void transfer_done(const Event& event);
   void handed(const Event& event);
+  /// The engine takes the request, if both are still there.
+  void reaches(const Event& event, bool kv_ready);
   void taken_over(const engine::Event& event);
   void apply_fault(const Event& event);
   void apply_node_fault(const Event& event);

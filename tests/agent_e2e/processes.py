@@ -10,7 +10,7 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from email.message import Message
 
 # How long something that must happen may take on a busy machine; nothing waits longer than it needs.
@@ -89,6 +89,18 @@ def scratch():
         yield folder
     finally:
         eventually(f"{folder} is gone", gone)
+
+
+def stream_events(answer) -> Iterator[str]:
+    """What a streamed answer sends, as it comes: "event" for each with tokens, and how it ends: "done" or "error"."""
+    for line in answer:
+        if line.strip() == b"data: [DONE]":
+            yield "done"
+        elif line.startswith(b"data: "):
+            if "error" in json.loads(line[6:]):
+                yield "error"
+                return
+            yield "event"
 
 
 def log_objects(file: str) -> list[dict]:

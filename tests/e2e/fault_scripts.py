@@ -12,7 +12,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable
 
-from processes import PATIENCE_S, Processes, eventually, get, scratch
+from processes import PATIENCE_S, Processes, eventually, get, scratch, stream_events
 
 MODEL = "llama-3.1-8b"
 COLOCATED = ["colocated", "colocated"]
@@ -65,15 +65,12 @@ class Fleet:
             with urllib.request.urlopen(request, timeout=2 * PATIENCE_S) as answer:
                 if not stream:
                     end = "done" if json.loads(answer.read())["usage"]["completion_tokens"] == tokens else "short"
-                for line in answer if stream else ():
-                    if line.strip() == b"data: [DONE]":
-                        end = "done"
-                    elif line.startswith(b"data: "):
-                        if "error" in json.loads(line[6:]):
-                            end = "error"
-                            break
+                for what in stream_events(answer) if stream else ():
+                    if what == "event":
                         self.begun += events == 0
                         events += 1
+                    else:
+                        end = what
         except urllib.error.HTTPError as error:
             end = str(error.code)
         except OSError as error:

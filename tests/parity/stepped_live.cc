@@ -259,15 +259,10 @@ class SteppedLive final : public control::RequestPort,
   [[nodiscard]] StepMoment moment() const { return ended() ? StepMoment::Ended : StepMoment::Starts; }
   void kick(std::size_t i, Instant now) {
     if (!replicas_[i].wants_start()) return;
-    auto& events = replicas_[i].events();
-    const std::size_t before = events.size();
-    replicas_[i].start_step(now);
-    for (std::size_t e = before; e < events.size(); ++e) {  // taken over from prefill instances
-      auto& job = jobs_[events[e].tag];
-      first_tokens_[job.tag] = events[e].at;
-      core_.first_token(job.id, events[e].at);
-    }
-    events.erase(events.begin() + static_cast<std::ptrdiff_t>(before), events.end());
+    replicas_[i].start_step(now, [this](const engine::Event& event) {
+      first_tokens_[event.tag] = event.at;
+      core_.first_token(jobs_[event.tag].id, event.at);
+    });
     core_.changed(setup_.instances[i].id);  // it may be in the midst of releasing held requests
   }
   void submit(std::int64_t request, InstanceId instance, bool kv_ready, Instant now) {

@@ -13,7 +13,7 @@ import urllib.error
 import urllib.request
 
 from planner import Clients
-from processes import PATIENCE_S, Processes, arguments, eventually, get, log_objects, scratch
+from processes import PATIENCE_S, Processes, arguments, eventually, get, log_objects, scratch, stream_events
 from sites import LONG, MODEL, RECIPE, SCENARIO, SHORT, both_classes, start_two_sites
 
 STREAM_TOKENS = 150
@@ -35,18 +35,12 @@ class Streams:
         events, end = 0, "cut"
         try:
             with urllib.request.urlopen(request, timeout=2 * PATIENCE_S) as answer:
-                for line in answer:
-                    if not line.startswith(b"data: "):
-                        continue
-                    if line.strip() == b"data: [DONE]":
-                        end = "done"
-                        break
-                    event = json.loads(line[6:])
-                    if "error" in event:
-                        end = "error"
-                        break
-                    self.begun += events == 0
-                    events += 1
+                for what in stream_events(answer):
+                    if what == "event":
+                        self.begun += events == 0
+                        events += 1
+                    else:
+                        end = what
         except urllib.error.HTTPError as error:
             end = str(error.code)
         except OSError as error:

@@ -138,16 +138,6 @@ struct StreamLoad::Impl {
     const loadgen::Prompt prompt{plan.prompt_tokens, nullptr, hash_of(0, serial++)};
     return loadgen::completion_body({form, std::move(of_model), prompt, plan.output_tokens, true});
   }
-  /// Runs `task` on the loop and waits for it.
-  template <typename F>
-  void on_loop(F&& task) {
-    std::promise<void> done;
-    loop.post([&] {
-      task();
-      done.set_value();
-    });
-    done.get_future().wait();
-  }
   Whole::Answer fetch(std::string_view method, std::string_view path, std::string sent) {
     auto whole = std::make_shared<Whole>(std::move(sent));
     auto future = whole->future();
@@ -159,7 +149,7 @@ struct StreamLoad::Impl {
 StreamLoad::StreamLoad(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 StreamLoad::~StreamLoad() {
-  impl_->on_loop([this] { impl_->client.reset(); });
+  impl_->loop.run([this] { impl_->client.reset(); });
   impl_->loop.stop();
 }
 
@@ -174,7 +164,7 @@ Result<std::unique_ptr<StreamLoad>> StreamLoad::make(const std::string& url, loa
   net::ClientOptions client;
   client.head_timeout = client.body_timeout = kPatience;
   client.max_idle_per_endpoint = 4096;
-  impl->on_loop([&] { impl->client = std::make_unique<net::HttpClient>(impl->loop, client); });
+  impl->loop.run([&] { impl->client = std::make_unique<net::HttpClient>(impl->loop, client); });
   return std::unique_ptr<StreamLoad>(new StreamLoad(std::move(impl)));
 }
 
@@ -247,13 +237,13 @@ std::vector<StreamRecord> StreamLoad::run(std::span<const StreamPlan> plans, con
   }
   while (over.wait_for(kStopPeriod) != std::future_status::ready) {
     if (!stop) continue;
-    impl_->on_loop([&] {
+    impl_->loop.run([&] {
       cut = true;
       for (auto& stream : streams) stream->cut_off();
     });
   }
   // Timers that have yet to fire are cancelled, and the loop is through with what is ours.
-  impl_->on_loop([&] { *here = false; });
+  impl_->loop.run([&] { *here = false; });
   return records;
 }
 

@@ -168,8 +168,6 @@ std::string Nvml::error_text(Return code) const {
   return std::string(text == nullptr ? "error" : text) + " (" + std::to_string(code) + ")";
 }
 
-bool Nvml::can_lock() const { return symbols_->set_locked != nullptr && symbols_->reset_locked != nullptr; }
-
 Result<std::uint32_t> Nvml::count() const {
   unsigned int n = 0;
   const Return code = symbols_->count(&n);

@@ -25,7 +25,6 @@ class Nvml final : public GpuLibrary {
   [[nodiscard]] bool emulated() const override { return driver_version().ends_with(nvml::kFakeDriver); }
   [[nodiscard]] std::string error_text(nvml::Return code) const;
   /// The symbol for locking clocks is there (the device may still say no).
-  [[nodiscard]] bool can_lock() const;
 
   [[nodiscard]] GpuStatus lock_clock(const Gpu& gpu, MegaHertz clock) const override;
   [[nodiscard]] GpuStatus reset_clock(const Gpu& gpu) const override;

@@ -11,7 +11,6 @@ namespace wattle::policy {
 
 void Miad::keep(const InstanceSpec& spec, const Slo& slo) {
   limited_ = &spec;
-  prefills_ = spec.role == Role::Prefill;
   const bool counts = options_.objectives || spec.role != Role::Colocated;
   const auto limit = [&](Span stated, const std::optional<Span>& objective) {
     return reserve(counts && objective ? std::min(stated, *objective) : stated, options_.margin);
@@ -38,7 +37,8 @@ void Miad::delivered(const Delivered& news) {
     const bool is_short = news.prompt_tokens <= news.prompts * options_.short_prompt;
     const Span limit = is_short ? limits_.ttft_short : limits_.ttft_long;
     first_tokens_.add(news.prompts, news.waits / news.prompts, limit);
-    if (prefills_) prompt_steps_.add(news.prompts, news.computing / news.prompts, limit / kStepsOfAFirstToken);
+    if (limited_->role == Role::Prefill)
+      prompt_steps_.add(news.prompts, news.computing / news.prompts, limit / kStepsOfAFirstToken);
   }
   if (news.tokens > 0) gaps_.add(news.tokens, news.gaps / news.tokens, limits_.gap);
 }
@@ -58,7 +58,8 @@ void Miad::hear(const StepReport& step) {
       const Span ttft = last_.start + gap - std::max(last_.oldest_scheduled_arrival, since_);
       const Span limit = is_short ? limits_.ttft_short : limits_.ttft_long;
       first_tokens_.add(last_.shape.prefill_requests, ttft, limit);
-      if (prefills_) prompt_steps_.add(last_.shape.prefill_requests, gap, limit / kStepsOfAFirstToken);
+      if (limited_->role == Role::Prefill)
+        prompt_steps_.add(last_.shape.prefill_requests, gap, limit / kStepsOfAFirstToken);
     }
     // Nobody waited when that batch began and no prompt was cut: the next ones have come since the last of its steps.
     const std::int64_t prompt = last_.shape.prefill_tokens;

@@ -96,7 +96,6 @@ class Miad final : public FrequencyPolicy {
   MiadOptions options_;
   const InstanceSpec* limited_ = nullptr;  ///< whose limits these are; null: not known yet
   Limits limits_;
-  bool prefills_ = false;  ///< prompts alone
   Seen gaps_;
   Seen first_tokens_;
   Seen prompt_steps_;  ///< of a prefill instance: how long each prompt's step took

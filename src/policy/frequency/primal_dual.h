@@ -45,7 +45,6 @@ class PrimalDual {
   [[nodiscard]] double residual() const;
 
   [[nodiscard]] double clock_ghz() const { return clock_; }
-  [[nodiscard]] double dual() const { return dual_; }  ///< gamma
   [[nodiscard]] const std::vector<double>& rates() const { return rates_; }
 
  private:
@@ -53,7 +52,7 @@ class PrimalDual {
   PrimalDualOptions options_;
   std::vector<double> rates_;  ///< y, tokens/s
   double clock_;               ///< f, GHz
-  double dual_;
+  double dual_;                ///< gamma
 };
 
 }  // namespace wattle::policy

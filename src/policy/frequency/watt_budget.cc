@@ -123,7 +123,6 @@ void WattBudget::lower(double budget_mw) {
 void WattBudget::restore(double budget_mw) {
   const double most = std::min(kHighestLevel, level_ + kLargestRise);
   const double to = highest_within(level_, most, options_.aim * budget_mw, 3);
-  if (to > level_) ++restored_;
   level_ = to;
 }
 

@@ -68,12 +68,11 @@ class WattBudget {
   /// Some ceiling is below the highest.
   [[nodiscard]] bool binds() const;
   [[nodiscard]] State state() const { return state_; }
-  [[nodiscard]] double level() const { return level_; }              ///< 0 to 2
-  [[nodiscard]] Milliwatts drawn() const { return drawn_; }          ///< all groups at the last decision
-  [[nodiscard]] std::int64_t over() const { return over_; }          ///< decisions that found more than the budget
-  [[nodiscard]] std::int64_t blind() const { return blind_; }        ///< readings that failed
-  [[nodiscard]] std::int64_t lowered() const { return lowered_; }    ///< times the level fell
-  [[nodiscard]] std::int64_t restored() const { return restored_; }  ///< times it rose
+  [[nodiscard]] double level() const { return level_; }            ///< 0 to 2
+  [[nodiscard]] Milliwatts drawn() const { return drawn_; }        ///< all groups at the last decision
+  [[nodiscard]] std::int64_t over() const { return over_; }        ///< decisions that found more than the budget
+  [[nodiscard]] std::int64_t blind() const { return blind_; }      ///< readings that failed
+  [[nodiscard]] std::int64_t lowered() const { return lowered_; }  ///< times the level fell
 
  private:
   struct Seen {
@@ -107,7 +106,6 @@ class WattBudget {
   std::int64_t over_ = 0;
   std::int64_t blind_ = 0;
   std::int64_t lowered_ = 0;
-  std::int64_t restored_ = 0;
 };
 
 }  // namespace wattle::policy

@@ -6,17 +6,17 @@
 
 namespace wattle::policy {
 
-/// Order of held requests: smaller key first, arrival order between equals. Keys are fixed as a request is held
-/// (laxities all fall at the same rate, so even least-laxity order is static).
+/// Order of held requests: smaller key first, order of arrival between equals. A request's key is fixed when it is held
+/// (all laxities fall at the same rate, so even least-laxity order is static).
 class QueuePolicy : public virtual Policy {
  public:
   [[nodiscard]] virtual std::int64_t key(const Request& request, Instant now) = 0;
 
-  /// May a held request ever take a running one's place? Asked once. Then its rank is compared with those of running
-  /// ones: strictly smaller, it displaces the one of the largest. Ranks of running requests are fixed as they are
-  /// dispatched, in the belief that they go on at the speed predicted.
+  /// Whether a held request may ever take the place of a running one; asked once. If so, its rank is compared with
+  /// those of running requests, and if it is strictly smaller, it displaces the one of the largest rank. Ranks of
+  /// running requests are fixed when they are dispatched, assuming that they go on at the predicted speed.
   [[nodiscard]] virtual bool preemptive() const { return false; }
-  /// And now?
+  /// Whether it may at present.
   [[nodiscard]] virtual bool preempts() const { return preemptive(); }
   [[nodiscard]] virtual std::int64_t waiting_rank(std::int64_t key, Instant now) const {
     (void)now;
@@ -26,7 +26,7 @@ class QueuePolicy : public virtual Policy {
     (void)dispatched;
     return key;
   }
-  /// Where the first in order cannot be sent out yet, do those behind it wait, whichever pool they are for? Asked once.
+  /// Whether all others wait while the first in order cannot be dispatched, whichever pool they are for. Asked once.
   [[nodiscard]] virtual bool strict() const { return false; }
   /// The key of a request that was displaced after so many tokens.
   [[nodiscard]] virtual std::int64_t key_again(const Request& request, std::int32_t produced, Instant now) {

@@ -8,13 +8,13 @@
 namespace wattle::policy {
 
 /// Picks the instance for one leg of a request among `candidates` (all accepting and of the right role, in
-/// ascending order of id; never empty). Total and pure in its arguments and own state. Answering kNoInstance declines:
-/// a held request stays held, one that has finished its prefill is refused.
+/// ascending order of id; never empty). Pure in its arguments and its own state. May decline with kNoInstance: a held
+/// request then stays held, and one that has finished its prefill is refused.
 class RoutingPolicy : public virtual Policy {
  public:
   virtual RouteDecision route(const Request& request, std::span<const InstanceView* const> candidates, Instant now,
                               RandomStream& random) = 0;
-  /// It looks at Request::session, and at so many tokens of Request::content; 0: at neither.
+  /// How many tokens of Request::content it reads, beside Request::session; 0: neither.
   [[nodiscard]] virtual std::int32_t reads_prefix() const { return 0; }
 };
 

@@ -39,7 +39,6 @@ struct ScalingView {
   std::span<const double> rate_per_s;
   std::span<const ShapeCount> fleet;  ///< by shape
   std::span<const FleetMember> members = {};
-  const Mandate* given = nullptr;            ///< from above; null: none
   std::span<const NodeView> nodes = {};      ///< empty: not accounted for
   std::span<const PoolWeight> weights = {};  ///< in force
   std::span<const ClockRange> clocks = {};   ///< in force

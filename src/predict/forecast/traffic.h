@@ -10,14 +10,8 @@
 
 namespace wattle::predict {
 
-/// Requests per bin of `width` from `begin` on; arrivals outside are left out.
-[[nodiscard]] std::vector<double> binned(std::span<const Instant> arrivals, Instant begin, Span width,
-                                         std::size_t bins);
-
 /// Requests per second in the busiest of every `per_peak` bins. NaN where none of them is known; the bins of a last,
 /// incomplete group are left out.
 [[nodiscard]] std::vector<double> peak_rates(std::span<const double> bins, Span width, std::size_t per_peak);
-/// The mean instead of the busiest.
-[[nodiscard]] std::vector<double> mean_rates(std::span<const double> bins, Span width, std::size_t per_mean);
 
 }  // namespace wattle::predict

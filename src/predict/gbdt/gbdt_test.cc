@@ -11,7 +11,6 @@
 
 #include "predict/gbdt/gbdt_latency.h"
 #include "predict/gbdt/residual_latency.h"
-#include "predict/gbdt/tree_masks.h"
 
 namespace wattle::predict {
 namespace {
@@ -45,10 +44,8 @@ TEST(GbdtTrees, WalksAsXgboostDoes) {
   EXPECT_EQ(trees->predict({1005, 256, 999}), 20 + 1 + 5);
   EXPECT_EQ(trees->predict({1005, 256, 1000}), 20 + 3 + 5) << "a value at its threshold goes right";
   EXPECT_EQ(trees->predict({1410, 257, 0}), 20 + 10 + 2);
-  const std::array<float, 3> clocks{1005, 1200, 1410};
-  std::array<float, 3> out{};
-  TreeMasks::make(*trees)->predict_clocks(clocks, 257, 5, out);
-  EXPECT_EQ(out, (std::array<float, 3>{35, 32, 32}));
+  EXPECT_EQ(trees->predict({1005, 257, 5}), 35);
+  EXPECT_EQ(trees->predict({1200, 257, 5}), 32);
   EXPECT_TRUE(std::isnan(trees->predict({1005, std::numeric_limits<float>::quiet_NaN(), 0})));
 }
 

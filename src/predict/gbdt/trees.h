@@ -1,5 +1,5 @@
 #pragma once
-// A gradient-boosted ensemble read from XGBoost's model, JSON or UBJSON. Fast evaluation: tree_masks.h, tree_table.h.
+// A gradient-boosted ensemble read from XGBoost's model, JSON or UBJSON. Fast evaluation: tree_table.h.
 #include <array>
 #include <cstdint>
 #include <optional>
