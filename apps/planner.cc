@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "base/file.h"
 #include "commands.h"
@@ -74,6 +75,9 @@ Result<void> check_level(const Flags& flags) {
   if (!fleet && !(flags.gateway.empty() && flags.slots.empty() && flags.managers.empty())) {
     return bad_input("--level " + flags.level,
                      "starts no engine: --gateway, --slot and --manager are for --level fleet");
+  }
+  if (std::set<std::string>(flags.managers.begin(), flags.managers.end()).size() < flags.managers.size()) {
+    return bad_input("--manager", "is the same twice: two plans for one pool are none");
   }
   if (flags.level == "pool" && flags.above.empty()) return bad_input("--above", "is needed: the cluster manager's URL");
   if (flags.level != "pool" && !(flags.above.empty() && flags.pools.empty())) {

@@ -224,6 +224,7 @@ Result<void> Gateway::check(GatewayOptions options, const GatewayPolicies& polic
     return bad_input("--model", fmt::format("at most {} models are served by one gateway", control::kMostModels));
   }
   if (auto ok = AgentLinks::check(options.agents); !ok) return ok;
+  if (auto ok = RequestObserver::check(options.observer); !ok) return ok;
   options.models_alike = policies.hosts_clocks;
   for (const WorkerOptions& worker : options.workers) {
     const auto place = place_of(worker, options, options.service.classes, WorkerRegistry::flag_of(worker));
