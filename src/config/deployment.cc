@@ -56,7 +56,8 @@ const std::vector<Option<DeploymentWorker>>& deployment_worker_options() {
       option("worker.node", &W::node, "Where its GPUs are; not needed where there is one node"),
       option("worker.gpus", &W::gpus, "Its GPUs there, by index or UUID: as many as its tensor parallelism").must(),
       option("worker.step_reports", &W::step_reports,
-             "Where it publishes forward-pass metrics; without, its agent sets no clock for it"),
+             "Where it publishes forward-pass metrics; without, its clock is decided by the streams that the gateway "
+             "relays"),
       choice("worker.load", &W::load, {"", "orca"},
              "How its load is known where no step report is heard. orca: asked for with each request, in a header "
              "(vLLM); else its gauges are read"),
@@ -304,9 +305,11 @@ Result<std::vector<FlagText>> Deployment::agent(const std::string& node) const {
   }
   for (std::size_t i = 0; i < workers_.size(); ++i) {
     const DeploymentWorker& w = workers_[i];
-    if (worker_nodes_[i] != *mine || w.step_reports.empty()) continue;
+    if (worker_nodes_[i] != *mine) continue;
     flags.push_back(
-        {"--engine", fmt::format("{}={}@{}", w.step_reports, fmt::join(w.gpus, ","), w.role), worker_wheres_[i]});
+        {"--engine",
+         fmt::format("{}={}@{}", w.step_reports.empty() ? w.url : w.step_reports, fmt::join(w.gpus, ","), w.role),
+         worker_wheres_[i]});
   }
   append_to(flags, agent_);
   return flags;
@@ -316,7 +319,7 @@ std::string Deployment::effective_text() const {
   std::string text;
   const auto add = [&](const std::string& process, const std::vector<FlagText>& flags) {
     text += "wattle " + process;
-    for (const FlagText& flag : flags) text += fmt::format(" \\\n  {} {}", flag.name, quoted(flag.value));
+    for (const FlagText& flag : flags) text += fmt::format(" \\\n  {}={}", flag.name, quoted(flag.value));
     text += "\n\n";
   };
   add("gateway", gateway());

@@ -129,11 +129,19 @@ TEST(Deployment, WhatIsWrongIsNamedByItsLine) {
 TEST(Deployment, IsPrintedAsWhatEachProcessIsStartedWith) {
   const std::string text =
       Deployment::from_text(kText + "[planner]\nstate = \"it's\"\n", "wattle.toml").value().effective_text();
-  EXPECT_TRUE(text.starts_with("wattle gateway \\\n  --recipe 'voltanallm' \\\n")) << text;
-  EXPECT_NE(text.find("  --agent 'http://127.0.0.1:9101' \\\n"), std::string::npos);
+  EXPECT_TRUE(text.starts_with("wattle gateway \\\n  --recipe='voltanallm' \\\n")) << text;
+  EXPECT_NE(text.find("  --agent='http://127.0.0.1:9101' \\\n"), std::string::npos);
   EXPECT_NE(text.find("\n\nwattle agent \\\n"), std::string::npos);
-  EXPECT_NE(text.find("  --watt-budget-w '650' \\\n"), std::string::npos);
-  EXPECT_NE(text.find("  --state 'it'\\''s'\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("  --watt-budget-w='650' \\\n"), std::string::npos);
+  EXPECT_NE(text.find("  --state='it'\\''s'\n"), std::string::npos) << text;
+}
+
+/// Gateway and agent both know it by its URL.
+TEST(Deployment, AnEngineWithoutStepReportsIsNamedByItsUrl) {
+  const auto made = Deployment::from_text(replaced(kText, "step_reports = \"tcp://127.0.0.1:5558\"", ""), "w.toml");
+  ASSERT_TRUE(made) << made.error().message();
+  EXPECT_NE(as_line(made->gateway()).find("--worker=http://127.0.0.1:9001=decode,tp=1\n"), std::string::npos);
+  EXPECT_NE(as_line(*made->agent("n1")).find("--engine=http://127.0.0.1:9001=GPU-1234@decode\n"), std::string::npos);
 }
 
 TEST(Deployment, OfSeveralNodesAnAgentHasToSayWhichItIs) {

@@ -141,8 +141,9 @@ void AgentLinks::stop() {
 
 InstanceId AgentLinks::know(const std::string& engine, InstanceId instance) {
   const std::lock_guard lock(mutex_);
+  std::erase_if(engines_, [&](const auto& known) { return known.second == instance && known.first != engine; });
   const auto [place, fresh] = engines_.try_emplace(engine, instance);
-  if (fresh) return kNoInstance;
+  if (fresh || place->second == instance) return kNoInstance;
   const InstanceId before = std::exchange(place->second, instance);
   drop(before);
   return before;
