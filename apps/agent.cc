@@ -204,7 +204,9 @@ Result<int> check(const Flags& flags, const experiment::LiveFleet& fleet) {
 Result<int> run(const Flags& flags) {
   apply_log_format(flags.log_format);
   if (flags.unlock) return unlock(flags);
-  if (flags.engines.empty()) return bad_input("--engine", "is needed at least once");
+  if (flags.engines.empty())
+    return bad_input("--engine",
+                     "is needed at least once; --config has it from this node's [[worker]]s, or [agent] says it");
   if (auto ok = check_apart(flags.engines); !ok) return std::unexpected(ok.error());
   if (flags.fleet.recipe.empty()) return bad_input("--recipe", "is empty; static-max leaves clocks at their highest");
   const auto address = net::parse_host_port(flags.admin, "--admin");

@@ -274,6 +274,9 @@ Result<std::vector<planner::EngineSlot>> parse_slots(const Flags& flags, const c
   for (const auto& text : flags.slots) {
     auto slot = planner::parse_slot(text, scenario);
     if (!slot) return std::unexpected(slot.error());
+    if (std::ranges::find(slots, slot->fpm, &planner::EngineSlot::fpm) != slots.end()) {
+      return bad_input("--slot " + text, "is the second at " + slot->fpm + ": an engine has one of its own");
+    }
     slots.push_back(std::move(*slot));
   }
   return slots;

@@ -263,6 +263,14 @@ def values_out_of_bounds() -> None:
     check(done.returncode == 2 and "is the second at http://localhost:3" in done.stderr, done)
     done = run("gateway", "--model", "m", "--check", "--worker", "http://127.0.0.1:1", "--traces-endpoint", "https://127.0.0.1:1")
     check(done.returncode == 2 and "--traces-endpoint: " in done.stderr and "http://" in done.stderr, done)
+    slots = ["--slot", "0=0@ipc:///x", "--slot", "0=1@ipc:///x"]
+    planner = ["planner", "throttllem-llama2-13b-autoscale", "--recipe", "static-max", "--gateway", "http://127.0.0.1:1", "--check"]
+    done = run(*planner, *slots)
+    check(done.returncode == 2 and "--slot 0=1@ipc:///x: is the second at ipc:///x" in done.stderr, done)
+    done = run(*planner, "--slot", "0=0@")
+    check(done.returncode == 2 and "--slot 0=0@: is POOL=GPU" in done.stderr, done)
+    done = run(*planner, *slots[:2], "--manager", "http://127.0.0.1:2", "--manager", "http://127.0.0.1:2")
+    check(done.returncode == 2 and "--manager: is the same twice" in done.stderr, done)
     done = run("up", "--port", "99999")
     check(done.returncode == 2 and "from 0 to 65535" in done.stderr, done)
     done = run("trace", "synth", "x.csv", "--requests", "0")

@@ -1,4 +1,5 @@
-"""A gateway that dies and comes back at the same address knows no engine: the planner announces its engines again."""
+"""A gateway that dies and comes back at the same address knows no engine, and its ids are others': the planner announces its
+engines again."""
 import argparse
 import json
 import os
@@ -17,8 +18,8 @@ def main() -> None:
         node = Processes(flags.wattle, folder)
         node.env["WATTLE_FAKE_NVML"] = os.path.join(folder, "board") + ",count=1,clock_min=210,clock_max=1410"
 
-        def gateway(listen: str, admin: str) -> tuple[subprocess.Popen, str, str]:
-            process = subprocess.Popen([flags.wattle, "gateway", "--listen", listen, "--admin", admin, "--model", MODEL],
+        def gateway(listen: str, admin: str, *more: str) -> tuple[subprocess.Popen, str, str]:
+            process = subprocess.Popen([flags.wattle, "gateway", "--listen", listen, "--admin", admin, "--model", MODEL, *more],
                                        stdout=subprocess.PIPE, text=True, env=node.env)
             node.running.append(process)
             line = process.stdout.readline()
@@ -38,8 +39,9 @@ def main() -> None:
             assert clients.count(200) == 1, clients.answers
 
             node.stop(first, signal.SIGKILL)
-            gateway(url.removeprefix("http://"), admin.removeprefix("http://"))
-            ready = lambda: [w["status"] for w in json.loads(get(admin + "/workers"))["workers"]] == ["ready"]
+            # Worker 0 is somebody else's now.
+            gateway(url.removeprefix("http://"), admin.removeprefix("http://"), "--worker", "http://127.0.0.1:9")
+            ready = lambda: [w["status"] for w in json.loads(get(admin + "/workers"))["workers"]] == ["not_ready", "ready"]
             eventually("the new gateway has the engine", ready)
             clients.send()
             assert clients.count(200) == 2, clients.answers
