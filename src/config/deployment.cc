@@ -212,6 +212,10 @@ Result<Deployment> Deployment::from_text(std::string_view text, const std::strin
     if (std::ranges::find(made.nodes_, node->name, &DeploymentNode::name) != made.nodes_.end()) {
       return bad_input(lists[0].parts[i].where, fmt::format("node \"{}\" stands here twice", node->name));
     }
+    if (!node->agent.ends_with(":0") &&
+        std::ranges::find(made.nodes_, node->agent, &DeploymentNode::agent) != made.nodes_.end()) {
+      return bad_input(lists[0].parts[i].where, fmt::format("another node's agent is at {}, too", node->agent));
+    }
     made.nodes_.push_back(std::move(*node));
     made.node_wheres_.push_back(lists[0].parts[i].where);
   }

@@ -118,6 +118,8 @@ TEST(Deployment, WhatIsWrongIsNamedByItsLine) {
       std::string::npos);
   EXPECT_NE(problem(replaced(kText, "node = \"n1\"\n", "")).find("node is needed; one of n0, n1"), std::string::npos);
   EXPECT_NE(problem(replaced(kText, "name = \"n1\"", "name = \"n0\"")).find("stands here twice"), std::string::npos);
+  EXPECT_EQ(problem(replaced(kText, "127.0.0.1:9101", "127.0.0.1:9100")),
+            "w.toml:28: another node's agent is at 127.0.0.1:9100, too");
   EXPECT_NE(problem(replaced(kText, "gpus = [0, 1]", "gpus = []")).find("is empty"), std::string::npos);
   EXPECT_NE(problem(replaced(kText, "role = \"prefill\"", "role = \"prefil\"")).find("did you mean \"prefill\"?"),
             std::string::npos);

@@ -96,6 +96,12 @@ def main() -> None:
         done = subprocess.run([flags.wattle, "config", "check", made], env=node.env, capture_output=True, text=True)
         assert done.returncode == 0, done
         made_text = pathlib.Path(made).read_text()
+        empty = os.path.join(folder, "empty.toml")
+        pathlib.Path(empty).write_text(made_text + '[[node]]\nname = "other"\nagent = "127.0.0.1:9101"\n')
+        text = pathlib.Path(empty).read_text().replace("[[worker]]", '[[worker]]\nnode = "this"')
+        pathlib.Path(empty).write_text(text)
+        done = subprocess.run([flags.wattle, "config", "check", empty], env=node.env, capture_output=True, text=True)
+        assert done.returncode == 2 and "`wattle agent --node other` does not start" in done.stderr and "[[worker]]" in done.stderr, done
         for old, new in (("127.0.0.1:8080", "127.0.0.1:0"), ("127.0.0.1:8081", "127.0.0.1:0"), ("127.0.0.1:9100", "127.0.0.1:0"),
                          ('recipe = "static-max"', 'recipe = "static-sweet"'), ("[agent]", f'[agent]\nstate = "{folder}/locks-too"')):
             assert old in made_text, old

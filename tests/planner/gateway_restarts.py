@@ -1,5 +1,5 @@
 """A gateway that dies and comes back at the same address knows no engine, and its ids are others': the planner announces its
-engines again."""
+engines again. What it has noted of them for its successor stays where a full disk takes no other note."""
 import argparse
 import json
 import os
@@ -18,6 +18,9 @@ def main() -> None:
         node = Processes(flags.wattle, folder)
         node.env["WATTLE_FAKE_NVML"] = os.path.join(folder, "board") + ",count=1,clock_min=210,clock_max=1410"
 
+        state = os.path.join(folder, "state")
+        pids: list[int] = []
+
         def gateway(listen: str, admin: str, *more: str) -> tuple[subprocess.Popen, str, str]:
             process = subprocess.Popen([flags.wattle, "gateway", "--listen", listen, "--admin", admin, "--model", MODEL, *more],
                                        stdout=subprocess.PIPE, text=True, env=node.env)
@@ -31,9 +34,12 @@ def main() -> None:
                                      "fleet.0.max_load_per_s=50", "fleet.1.max_load_per_s=100",
                                      "fleet.2.max_load_per_s=200") for word in ("--set", key)]
             _, at = node.start("planner", "throttllem-llama2-13b-autoscale", "--recipe", "triton-autoscale", "--gateway",
-                               admin, "--slot", f"0=0@{free_endpoint(folder)}", *sets, "--logs", folder)
+                               admin, "--slot", f"0=0@{free_endpoint(folder)}", *sets, "--logs", folder, "--state", state)
             engine = lambda: json.loads(get(at["admin"] + "/fleet"))["engines"][0]
             before = engine()
+            pids.append(before["pid"])
+            note = os.path.join(state, "engine-0.json")
+            os.symlink("/dev/full", note + ".new")
             clients = Clients(url)
             clients.send()
             assert clients.count(200) == 1, clients.answers
@@ -46,8 +52,12 @@ def main() -> None:
             clients.send()
             assert clients.count(200) == 2, clients.answers
             assert engine()["pid"] == before["pid"], "the engine served on; nobody started another"
+            eventually("the next note was tried", lambda: not os.path.lexists(note + ".new"))
+            assert not os.path.islink(note), "what was not written took its place"
+            with open(note, encoding="utf-8") as file:
+                assert json.load(file)["offered"], "as it was"
         finally:
-            node.end()
+            node.end(pids)
 
 
 if __name__ == "__main__":
