@@ -226,6 +226,15 @@ Result<Deployment> Deployment::from_text(std::string_view text, const std::strin
     if (worker->gpus.empty()) return bad_input(where, "gpus of this [[worker]] is empty; name at least one");
     const auto node = made.node_of(worker->node, where);
     if (!node) return std::unexpected(node.error());
+    // What it draws would be one's, and the other's requests would seem to take nothing.
+    for (auto gpu = worker->gpus.begin(); gpu != worker->gpus.end(); ++gpu) {
+      bool taken = std::find(worker->gpus.begin(), gpu, *gpu) != gpu;
+      for (std::size_t w = 0; w < i; ++w) {
+        taken = taken || (made.worker_nodes_[w] == *node &&
+                          std::ranges::find(made.workers_[w].gpus, *gpu) != made.workers_[w].gpus.end());
+      }
+      if (taken) return bad_input(where, fmt::format("GPU {} stands here twice on its node", *gpu));
+    }
     made.workers_.push_back(std::move(*worker));
     made.worker_nodes_.push_back(*node);
     made.worker_wheres_.push_back(where);

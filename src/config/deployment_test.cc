@@ -121,6 +121,12 @@ TEST(Deployment, WhatIsWrongIsNamedByItsLine) {
   EXPECT_EQ(problem(replaced(kText, "127.0.0.1:9101", "127.0.0.1:9100")),
             "w.toml:28: another node's agent is at 127.0.0.1:9100, too");
   EXPECT_NE(problem(replaced(kText, "gpus = [0, 1]", "gpus = []")).find("is empty"), std::string::npos);
+  EXPECT_NE(problem(replaced(kText, "gpus = [0, 1]", "gpus = [1, 1]")).find("GPU 1 stands here twice"),
+            std::string::npos);
+  const std::string shared = replaced(kText, "gpus = [0, 1]", "gpus = [0, \"GPU-1234\"]");
+  EXPECT_EQ(problem(shared), "") << "of another node";
+  EXPECT_NE(problem(replaced(shared, "node = \"n1\"", "node = \"n0\"")).find("GPU GPU-1234 stands here twice"),
+            std::string::npos);
   EXPECT_NE(problem(replaced(kText, "role = \"prefill\"", "role = \"prefil\"")).find("did you mean \"prefill\"?"),
             std::string::npos);
   EXPECT_NE(problem("recipe = \"x\"\n" + kText).find("w.toml:1: recipe stands in no section"), std::string::npos);
