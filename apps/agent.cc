@@ -5,12 +5,14 @@
 #include <cstdlib>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "commands.h"
 #include "end_signals.h"
 #include "engine_flags.h"
 #include "experiment/live_fleet.h"
 #include "log_format.h"
+#include "net/client.h"
 #include "net/openai.h"
 #include "net/server.h"
 #include "node/agent_api.h"
@@ -62,6 +64,11 @@ Result<EngineFlag> parse_engine(const std::string& text) {
   const std::size_t equals = text.find('=');
   if (equals == std::string::npos || equals == 0) return wrong();
   flag.endpoint = text.substr(0, equals);
+  if (flag.endpoint.starts_with("http://")) {  // it publishes none: the gateway knows it by its URL
+    auto url = net::normalised_url(flag.endpoint, where);
+    if (!url) return std::unexpected(url.error());
+    flag.endpoint = std::move(*url);
+  }
   std::string rest = text.substr(equals + 1);
   if (const std::size_t at = rest.find('@'); at != std::string::npos) {
     const std::string role = rest.substr(at + 1);
@@ -76,6 +83,19 @@ Result<EngineFlag> parse_engine(const std::string& text) {
     begin = end + 1;
   }
   return flag;
+}
+
+/// Errors: two are named alike, so that nobody could say whose GPUs are whose.
+Result<void> check_apart(const std::vector<std::string>& engines) {
+  std::set<std::string> seen;
+  for (const auto& text : engines) {
+    const auto engine = parse_engine(text);
+    if (!engine) return std::unexpected(engine.error());
+    if (!seen.insert(engine->endpoint).second) {
+      return bad_input("--engine " + text, "is the second at " + engine->endpoint + ": an engine has one of its own");
+    }
+  }
+  return {};
 }
 
 /// What is refused of an engine before anything is measured for it.
@@ -184,7 +204,10 @@ Result<int> check(const Flags& flags, const experiment::LiveFleet& fleet) {
 Result<int> run(const Flags& flags) {
   apply_log_format(flags.log_format);
   if (flags.unlock) return unlock(flags);
-  if (flags.engines.empty()) return bad_input("--engine", "is needed at least once");
+  if (flags.engines.empty())
+    return bad_input("--engine",
+                     "is needed at least once; --config has it from this node's [[worker]]s, or [agent] says it");
+  if (auto ok = check_apart(flags.engines); !ok) return std::unexpected(ok.error());
   if (flags.fleet.recipe.empty()) return bad_input("--recipe", "is empty; static-max leaves clocks at their highest");
   const auto address = net::parse_host_port(flags.admin, "--admin");
   if (!address) return std::unexpected(address.error());
@@ -261,7 +284,8 @@ void add_agent(Command app, int& exit_code) {
   command.add_option("--node", flags->node, "Which [[node]] of --config this is; not needed where there is one");
   command.add_option(
       "--engine", flags->engines,
-      "ENDPOINT=GPU[,GPU...][@ROLE]: where an engine publishes forward-pass metrics, and its GPUs by index or UUID; "
+      "ENDPOINT=GPU[,GPU...][@ROLE]: where an engine publishes forward-pass metrics (its URL where it publishes none: "
+      "the gateway then says what it does), and its GPUs by index or UUID; "
       "repeatable, one at least");
   add_fleet_flags(command, flags->fleet);
   command.add_option("--scenario", flags->fleet.scenario,

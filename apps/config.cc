@@ -1,5 +1,5 @@
 // `wattle config`: check a file and print what is in force; write the reference pages.
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <filesystem>
 #include <memory>
@@ -92,11 +92,12 @@ Result<void> check_processes(const config::Deployment& deployment, const std::st
   for (const auto& node : deployment.nodes()) processes.push_back({"agent", "--node", node.name});
   if (deployment.has_planner()) processes.push_back({"planner"});
   for (auto& words : processes) {
+    const std::string process = fmt::format("wattle {}", fmt::join(words, " "));
     words.insert(words.begin(), "wattle");
     words.insert(words.end(), {"--config", file, "--check"});
     std::vector<char*> arguments;
     for (auto& word : words) arguments.push_back(word.data());
-    if (run_wattle(arguments) != 0) return bad_input(file, "`wattle " + words[1] + "` does not start with this");
+    if (run_wattle(arguments) != 0) return bad_input(file, "`" + process + "` does not start with this");
   }
   return {};
 }

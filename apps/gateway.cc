@@ -373,7 +373,8 @@ void add_gateway(Command app, int& exit_code) {
       "CLASS]"
       "[,model=NAME]...; "
       "repeatable. fpm: where it "
-      "publishes forward-pass metrics; without, its load is inferred from the streams relayed. "
+      "publishes forward-pass metrics; without, its load is inferred from the streams relayed, and agents name it by "
+      "its URL. "
       "load=orca: its load is asked for with each request, in a header, instead of by reading its gauges. "
       "model: one of --model that it has; without, all of them");
   command.add_option("--model", flags->models, "a model name clients may ask for; repeatable")

@@ -166,8 +166,8 @@ std::string text_of(const Flags& flags, const std::vector<FoundGpu>& gpus, const
     for (std::int32_t i = 0; i < engine.tensor_parallel; ++i) mine.push_back(next++);
     text += fmt::format(
         "\n[[worker]]{}\nurl = \"{}\"\nrole = \"{}\"\ngpus = [{}]  # check: no engine says which are its own\n"
-        "# step_reports = \"tcp://127.0.0.1:PORT\"  # where it publishes forward-pass metrics; without, no "
-        "agent sets its clock\n",
+        "# step_reports = \"tcp://127.0.0.1:PORT\"  # where it publishes forward-pass metrics; without, "
+        "its streams decide\n",
         engine.kind.empty() ? "" : "  # " + engine.kind, engine.url, engine.role, fmt::join(mine, ", "));
   }
   return text;

@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "base/file.h"
 #include "commands.h"
@@ -74,6 +75,9 @@ Result<void> check_level(const Flags& flags) {
   if (!fleet && !(flags.gateway.empty() && flags.slots.empty() && flags.managers.empty())) {
     return bad_input("--level " + flags.level,
                      "starts no engine: --gateway, --slot and --manager are for --level fleet");
+  }
+  if (std::set<std::string>(flags.managers.begin(), flags.managers.end()).size() < flags.managers.size()) {
+    return bad_input("--manager", "is the same twice: two plans for one pool are none");
   }
   if (flags.level == "pool" && flags.above.empty()) return bad_input("--above", "is needed: the cluster manager's URL");
   if (flags.level != "pool" && !(flags.above.empty() && flags.pools.empty())) {
@@ -270,6 +274,9 @@ Result<std::vector<planner::EngineSlot>> parse_slots(const Flags& flags, const c
   for (const auto& text : flags.slots) {
     auto slot = planner::parse_slot(text, scenario);
     if (!slot) return std::unexpected(slot.error());
+    if (std::ranges::find(slots, slot->fpm, &planner::EngineSlot::fpm) != slots.end()) {
+      return bad_input("--slot " + text, "is the second at " + slot->fpm + ": an engine has one of its own");
+    }
     slots.push_back(std::move(*slot));
   }
   return slots;

@@ -76,23 +76,24 @@ Result<std::optional<ProfileRepository::Found>> ProfileRepository::find(std::str
   const std::string file = file_name(name, wanted);
   const std::string cached = (fs::path(cache_) / file).string();
   const std::string global = (fs::path(shared_) / file).string();
-  if (!cache_.empty()) {
-    if (const auto text = read_file(cached)) {
-      auto table = plan::parse_load_table(*text, cached);
-      if (table) return Found{std::move(*table), wanted, cached};
-      if (in_shared.empty()) return std::unexpected(table.error());
-    }
-  }
-  const auto text = read_file(global);
+  const auto shared = read_file(in_shared.empty() ? "" : global);
+  const auto text = shared || cache_.empty() ? shared : read_file(cached);
   if (!text) return std::unexpected(text.error());
-  auto table = plan::parse_load_table(*text, global);
+  const std::string& from = shared ? global : cached;
+  auto table = plan::parse_load_table(*text, from);
   if (!table) return std::unexpected(table.error());
-  if (!cache_.empty()) {
-    std::error_code code;
-    fs::remove(cached, code);  // it is not whole
-    (void)write_new(cache_, file, *text);
-  }
-  return Found{std::move(*table), wanted, global};
+  if (shared) keep(file, *text);
+  return Found{std::move(*table), wanted, from};
+}
+
+/// What was there under this name may be another directory's.
+void ProfileRepository::keep(const std::string& file, const std::string& text) const {
+  if (cache_.empty()) return;
+  const std::string path = (fs::path(cache_) / file).string();
+  if (const auto had = read_file(path); had && *had == text) return;
+  std::error_code code;
+  fs::remove(path, code);
+  (void)write_new(cache_, file, text);
 }
 
 Result<int> ProfileRepository::publish(std::string_view name, const plan::LoadTable& table) const {
@@ -107,7 +108,7 @@ Result<int> ProfileRepository::publish(std::string_view name, const plan::LoadTa
     const auto made = write_new(home, file_name(name, next), text);
     if (!made) return std::unexpected(made.error());
     if (!*made) continue;  // another process was faster
-    if (!cache_.empty() && !shared_.empty()) (void)write_new(cache_, file_name(name, next), text);
+    if (!shared_.empty()) keep(file_name(name, next), text);
     return next;
   }
 }

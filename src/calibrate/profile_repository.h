@@ -23,9 +23,9 @@ class ProfileRepository {
     int version = 0;
     std::string file;  ///< where it was read from
   };
-  /// The newest version, or the one asked for: from the cache where that holds it whole, else from the shared directory
-  /// and then into the cache. What the cache holds serves alone while the shared directory cannot be read. None: no
-  /// profile of that name. Errors: a shared file that is not whole (parse_load_table), a version that is not there.
+  /// The newest version, or the one asked for: from the shared directory, and then into the cache, which serves alone
+  /// while the shared directory cannot be read. None: no profile of that name. Errors: a file that is not whole
+  /// (parse_load_table), a version that is not there.
   [[nodiscard]] Result<std::optional<Found>> find(std::string_view name, std::optional<int> version = {}) const;
 
   /// Keeps it as the next version, in the shared directory where there is one, and in the cache; which. Errors: a table
@@ -34,6 +34,7 @@ class ProfileRepository {
   [[nodiscard]] Result<int> publish(std::string_view name, const plan::LoadTable& table) const;
 
  private:
+  void keep(const std::string& file, const std::string& text) const;
   std::string shared_, cache_;
 };
 

@@ -56,7 +56,8 @@ const std::vector<Option<DeploymentWorker>>& deployment_worker_options() {
       option("worker.node", &W::node, "Where its GPUs are; not needed where there is one node"),
       option("worker.gpus", &W::gpus, "Its GPUs there, by index or UUID: as many as its tensor parallelism").must(),
       option("worker.step_reports", &W::step_reports,
-             "Where it publishes forward-pass metrics; without, its agent sets no clock for it"),
+             "Where it publishes forward-pass metrics; without, its clock is decided by the streams that the gateway "
+             "relays"),
       choice("worker.load", &W::load, {"", "orca"},
              "How its load is known where no step report is heard. orca: asked for with each request, in a header "
              "(vLLM); else its gauges are read"),
@@ -211,6 +212,10 @@ Result<Deployment> Deployment::from_text(std::string_view text, const std::strin
     if (std::ranges::find(made.nodes_, node->name, &DeploymentNode::name) != made.nodes_.end()) {
       return bad_input(lists[0].parts[i].where, fmt::format("node \"{}\" stands here twice", node->name));
     }
+    if (!node->agent.ends_with(":0") &&
+        std::ranges::find(made.nodes_, node->agent, &DeploymentNode::agent) != made.nodes_.end()) {
+      return bad_input(lists[0].parts[i].where, fmt::format("another node's agent is at {}, too", node->agent));
+    }
     made.nodes_.push_back(std::move(*node));
     made.node_wheres_.push_back(lists[0].parts[i].where);
   }
@@ -221,6 +226,15 @@ Result<Deployment> Deployment::from_text(std::string_view text, const std::strin
     if (worker->gpus.empty()) return bad_input(where, "gpus of this [[worker]] is empty; name at least one");
     const auto node = made.node_of(worker->node, where);
     if (!node) return std::unexpected(node.error());
+    // What it draws would be one's, and the other's requests would seem to take nothing.
+    for (auto gpu = worker->gpus.begin(); gpu != worker->gpus.end(); ++gpu) {
+      bool taken = std::find(worker->gpus.begin(), gpu, *gpu) != gpu;
+      for (std::size_t w = 0; w < i; ++w) {
+        taken = taken || (made.worker_nodes_[w] == *node &&
+                          std::ranges::find(made.workers_[w].gpus, *gpu) != made.workers_[w].gpus.end());
+      }
+      if (taken) return bad_input(where, fmt::format("GPU {} stands here twice on its node", *gpu));
+    }
     made.workers_.push_back(std::move(*worker));
     made.worker_nodes_.push_back(*node);
     made.worker_wheres_.push_back(where);
@@ -304,9 +318,11 @@ Result<std::vector<FlagText>> Deployment::agent(const std::string& node) const {
   }
   for (std::size_t i = 0; i < workers_.size(); ++i) {
     const DeploymentWorker& w = workers_[i];
-    if (worker_nodes_[i] != *mine || w.step_reports.empty()) continue;
+    if (worker_nodes_[i] != *mine) continue;
     flags.push_back(
-        {"--engine", fmt::format("{}={}@{}", w.step_reports, fmt::join(w.gpus, ","), w.role), worker_wheres_[i]});
+        {"--engine",
+         fmt::format("{}={}@{}", w.step_reports.empty() ? w.url : w.step_reports, fmt::join(w.gpus, ","), w.role),
+         worker_wheres_[i]});
   }
   append_to(flags, agent_);
   return flags;
@@ -316,7 +332,7 @@ std::string Deployment::effective_text() const {
   std::string text;
   const auto add = [&](const std::string& process, const std::vector<FlagText>& flags) {
     text += "wattle " + process;
-    for (const FlagText& flag : flags) text += fmt::format(" \\\n  {} {}", flag.name, quoted(flag.value));
+    for (const FlagText& flag : flags) text += fmt::format(" \\\n  {}={}", flag.name, quoted(flag.value));
     text += "\n\n";
   };
   add("gateway", gateway());

@@ -52,7 +52,7 @@ struct DeploymentWorker {
   std::string role = "colocated";
   std::string node;               ///< empty: the only one
   std::vector<std::string> gpus;  ///< of that node, by index or UUID
-  std::string step_reports;       ///< ZeroMQ endpoint; empty: none, then no agent sets its clock
+  std::string step_reports;       ///< ZeroMQ endpoint; empty: none, and agents know it by its URL
   std::string load;               ///< "orca": asked for with each request; empty: its gauges are read
   std::int32_t bootstrap_port = 0;
   std::string site;

@@ -118,7 +118,15 @@ TEST(Deployment, WhatIsWrongIsNamedByItsLine) {
       std::string::npos);
   EXPECT_NE(problem(replaced(kText, "node = \"n1\"\n", "")).find("node is needed; one of n0, n1"), std::string::npos);
   EXPECT_NE(problem(replaced(kText, "name = \"n1\"", "name = \"n0\"")).find("stands here twice"), std::string::npos);
+  EXPECT_EQ(problem(replaced(kText, "127.0.0.1:9101", "127.0.0.1:9100")),
+            "w.toml:28: another node's agent is at 127.0.0.1:9100, too");
   EXPECT_NE(problem(replaced(kText, "gpus = [0, 1]", "gpus = []")).find("is empty"), std::string::npos);
+  EXPECT_NE(problem(replaced(kText, "gpus = [0, 1]", "gpus = [1, 1]")).find("GPU 1 stands here twice"),
+            std::string::npos);
+  const std::string shared = replaced(kText, "gpus = [0, 1]", "gpus = [0, \"GPU-1234\"]");
+  EXPECT_EQ(problem(shared), "") << "of another node";
+  EXPECT_NE(problem(replaced(shared, "node = \"n1\"", "node = \"n0\"")).find("GPU GPU-1234 stands here twice"),
+            std::string::npos);
   EXPECT_NE(problem(replaced(kText, "role = \"prefill\"", "role = \"prefil\"")).find("did you mean \"prefill\"?"),
             std::string::npos);
   EXPECT_NE(problem("recipe = \"x\"\n" + kText).find("w.toml:1: recipe stands in no section"), std::string::npos);
@@ -129,11 +137,19 @@ TEST(Deployment, WhatIsWrongIsNamedByItsLine) {
 TEST(Deployment, IsPrintedAsWhatEachProcessIsStartedWith) {
   const std::string text =
       Deployment::from_text(kText + "[planner]\nstate = \"it's\"\n", "wattle.toml").value().effective_text();
-  EXPECT_TRUE(text.starts_with("wattle gateway \\\n  --recipe 'voltanallm' \\\n")) << text;
-  EXPECT_NE(text.find("  --agent 'http://127.0.0.1:9101' \\\n"), std::string::npos);
+  EXPECT_TRUE(text.starts_with("wattle gateway \\\n  --recipe='voltanallm' \\\n")) << text;
+  EXPECT_NE(text.find("  --agent='http://127.0.0.1:9101' \\\n"), std::string::npos);
   EXPECT_NE(text.find("\n\nwattle agent \\\n"), std::string::npos);
-  EXPECT_NE(text.find("  --watt-budget-w '650' \\\n"), std::string::npos);
-  EXPECT_NE(text.find("  --state 'it'\\''s'\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("  --watt-budget-w='650' \\\n"), std::string::npos);
+  EXPECT_NE(text.find("  --state='it'\\''s'\n"), std::string::npos) << text;
+}
+
+/// Gateway and agent both know it by its URL.
+TEST(Deployment, AnEngineWithoutStepReportsIsNamedByItsUrl) {
+  const auto made = Deployment::from_text(replaced(kText, "step_reports = \"tcp://127.0.0.1:5558\"", ""), "w.toml");
+  ASSERT_TRUE(made) << made.error().message();
+  EXPECT_NE(as_line(made->gateway()).find("--worker=http://127.0.0.1:9001=decode,tp=1\n"), std::string::npos);
+  EXPECT_NE(as_line(*made->agent("n1")).find("--engine=http://127.0.0.1:9001=GPU-1234@decode\n"), std::string::npos);
 }
 
 TEST(Deployment, OfSeveralNodesAnAgentHasToSayWhichItIs) {

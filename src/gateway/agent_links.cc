@@ -8,6 +8,7 @@
 #include "journal/plan_reader.h"
 #include "journal/slo_json.h"
 #include "net/clock.h"
+#include "net/log.h"
 
 namespace wattle::gateway {
 
@@ -24,6 +25,7 @@ struct AgentLinks::Link {
   std::shared_ptr<const net::Endpoint> endpoint;
   std::string url;
   std::set<std::string> engines;             ///< here, as far as it has said
+  std::set<std::string> others;              ///< that it says, too, and another agent said first
   std::map<std::string, std::string> facts;  ///< as it has said them last
   bool differs = false;
   std::int64_t next_decision = 0;
@@ -129,8 +131,9 @@ void AgentLinks::stop() {
 
 InstanceId AgentLinks::know(const std::string& engine, InstanceId instance) {
   const std::lock_guard lock(mutex_);
+  std::erase_if(engines_, [&](const auto& known) { return known.second == instance && known.first != engine; });
   const auto [place, fresh] = engines_.try_emplace(engine, instance);
-  if (fresh) return kNoInstance;
+  if (fresh || place->second == instance) return kNoInstance;
   const InstanceId before = std::exchange(place->second, instance);
   drop(before);
   return before;
@@ -239,15 +242,30 @@ void AgentLinks::poll_all() {
   }
 }
 
+/// An engine is the first agent's that says so, for as long as that does: each has meters that count from its own
+/// start, and what one has counted is no reading of the other's. Returns what was the link's before.
+std::set<std::string> AgentLinks::sort_out(Link& link, const AgentAnswer& report) {
+  std::set<std::string> has, others;
+  for (const auto& engine : report.engines) {
+    const auto first = std::ranges::find_if(
+        links_, [&](const auto& other) { return other.get() != &link && other->engines.contains(engine.name); });
+    (first == links_.end() ? has : others).insert(engine.name);
+    if (first == links_.end() || link.others.contains(engine.name)) continue;
+    net::log_line(net::LogLevel::Error, "two agents say that they have an engine; what the second says is not heard",
+                  {{"engine", engine.name}, {"agent", (*first)->url}, {"second", link.url}});
+  }
+  link.others = std::move(others);
+  return std::exchange(link.engines, std::move(has));
+}
+
 void AgentLinks::polled(Link& link, const std::string& answer, Instant sent) {
   const Instant received = net::steady_now();
   const Instant middle = sent + (received - sent) / 2;
   const auto report = read_agent_answer(answer);
   if (!report) return;
-  const auto before = link.engines.size();
+  const auto before = sort_out(link, *report);
   for (const auto& engine : report->engines) {
-    link.engines.insert(engine.name);
-    const InstanceId instance = instance_of(engine.name);
+    const InstanceId instance = link.engines.contains(engine.name) ? instance_of(engine.name) : kNoInstance;
     if (instance == kNoInstance || !engine.energy_uj) continue;
     listener_.reading({instance, Picojoules(Int128{*engine.energy_uj} * 1'000'000), engine.power, engine.clock,
                        engine.commanded, middle, engine.emulated});
@@ -258,7 +276,7 @@ void AgentLinks::polled(Link& link, const std::string& answer, Instant sent) {
     journal::DecisionRecord record;
     record.kind = journal::DecisionKind::Clock;
     record.at = d.at + (middle - *report->now);
-    record.instance = instance_of(d.engine);
+    record.instance = link.engines.contains(d.engine) ? instance_of(d.engine) : kNoInstance;
     record.mode = d.mode;
     record.value = d.clock.value();
     record.reason = journal::kept_text(d.reason);
@@ -267,11 +285,11 @@ void AgentLinks::polled(Link& link, const std::string& answer, Instant sent) {
   link.next_step = report->next_step;
   std::vector<MeasuredStep> steps;
   for (const auto& m : report->steps) {
-    const InstanceId instance = instance_of(m.engine);
+    const InstanceId instance = link.engines.contains(m.engine) ? instance_of(m.engine) : kNoInstance;
     if (instance != kNoInstance) steps.push_back({instance, m.step});
   }
   if (!steps.empty() && listener_.steps) listener_.steps(std::move(steps));
-  if (link.engines.size() == before) return;
+  if (link.engines == before) return;
   flush(true);  // commands may have waited for it
   flush_places();
 }

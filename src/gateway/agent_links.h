@@ -35,6 +35,8 @@ struct AgentLinksOptions {
   std::function<void(const std::string& url, const std::vector<std::string>& differences)> differ = {};
 };
 
+struct AgentAnswer;
+
 /// What an agent says of one engine.
 struct EngineReading {
   InstanceId instance;
@@ -95,6 +97,7 @@ class AgentLinks final : public control::ClockPort {
   class Waking;
   AgentLinks(const AgentLinksOptions& options, std::vector<std::unique_ptr<Link>> links);
   void poll_all();
+  std::set<std::string> sort_out(Link& link, const AgentAnswer& report);
   void polled(Link& link, const std::string& answer, Instant sent);
   void compare(Link& link, const std::map<std::string, std::string>& facts);
   void renew();

@@ -22,6 +22,7 @@ struct Agent {
   std::atomic<int> waits_us{0};  ///< of hand-overs, all
   std::atomic<int> finished{0}, late{0};
   std::atomic<int> tbt_ms{0};  ///< of the objectives; -1: it was placed without any
+  std::atomic<std::int64_t> energy_uj{0};
   std::unique_ptr<net::HttpServer> server;
   Agent() {
     server = std::move(*net::HttpServer::listen(pool, {}, [this](const std::shared_ptr<net::Exchange>& e) {
@@ -43,7 +44,10 @@ struct Agent {
           tbt_ms = placed.contains("objectives") ? placed["objectives"]["tbt_ms"].get<int>() : -1;
         }
       }
-      e->respond(200, "application/json", R"({"engines":[{"engine":"e"}]})");
+      e->respond(
+          200, "application/json",
+          nlohmann::json{{"engines", nlohmann::json::array({{{"engine", "e"}, {"energy_uj", energy_uj.load()}}})}}
+              .dump());
     }));
   }
   ~Agent() {
@@ -124,6 +128,36 @@ TEST(AgentLinks, WorkOfALoopIsSaidWhenItsTurnIsOver) {
   await([&] { return linked.agent.clock == 1005; });
   turn_goes_on = false;
   await([&] { return linked.agent.requests == 0; });
+}
+
+/// Each counts from its own start: taken in turns, every step from the lower to the higher one would be energy.
+TEST(AgentLinks, AnEngineIsTheFirstAgentsThatSaysSo) {
+  Agent first, second;
+  first.energy_uj = 5'000'000;
+  second.energy_uj = 900'000'000;
+  AgentLinksOptions options;
+  for (const Agent* agent : {&first, &second}) {
+    options.urls.push_back("http://127.0.0.1:" + std::to_string(agent->server->port()));
+  }
+  options.poll_period = Span::ms(5);
+  auto links = std::move(*AgentLinks::make(options));
+  links->know("e", InstanceId(0));
+  std::mutex mutex;
+  std::set<std::int64_t> read;
+  std::atomic<int> readings{0};
+  links->start({[&](const EngineReading& reading) {
+                  const std::lock_guard lock(mutex);
+                  read.insert(static_cast<std::int64_t>(reading.energy.value() / 1'000'000));
+                  ++readings;
+                },
+                [](const journal::DecisionRecord&) {}});
+  await([&] { return readings >= 20; });
+  links->command(InstanceId(0), MegaHertz(1005), Instant());
+  await([&] { return first.clock == 1005 || second.clock == 1005; });
+  links->stop();
+  const std::lock_guard lock(mutex);
+  ASSERT_EQ(read.size(), 1U) << "of one of them, whichever it is";
+  EXPECT_EQ(*read.begin() == 5'000'000, first.clock == 1005) << "and its clock is the one that is set";
 }
 
 TEST(AgentLinks, HandOversAreSaidOnceWithAPoll) {

@@ -34,9 +34,10 @@ TEST(Books, AnEnginesOwnCountsAreBooked) {
   EXPECT_EQ(row["fate"], "finished");
   EXPECT_EQ(rig.admin("/usage/requests/other").substr(9, 3), "404");
   const std::string metrics = rig.admin("/metrics");
-  for (const char* line : {"wattle_gateway_prompt_tokens_total 9\n", "wattle_gateway_cached_prompt_tokens_total 4\n",
-                           "wattle_gateway_reasoning_tokens_total 2\n", "wattle_gateway_uncounted_requests_total 0\n",
-                           "wattle_gateway_unmetered_requests_total 1\n"}) {
+  for (const char* line :
+       {"wattle_gateway_prompt_tokens_total 9\n", "wattle_gateway_cached_prompt_tokens_total 4\n",
+        "wattle_gateway_reasoning_tokens_total 2\n", "wattle_gateway_uncounted_requests_total 0\n",
+        "wattle_gateway_unmetered_requests_total 1\n", "wattle_gateway_input_sequence_tokens_count 1\n"}) {
     EXPECT_NE(metrics.find(line), std::string::npos) << line << metrics;
   }
 }

@@ -10,6 +10,7 @@
 #include "gateway/worker_place.h"
 #include "net/log.h"
 #include "net/server.h"
+#include "net/tls.h"
 
 namespace wattle::gateway {
 
@@ -170,19 +171,20 @@ struct Gateway::Impl {
     admin_pool.at(0).every(kRangesLookedAt, [this] {
       control.run([this](control::FleetLoop&, Instant now) { control.end_ranges(now); });
     });
-    if (options.keys != nullptr) {
-      admin_pool.at(0).every(kKeysLookedAt, [this] { look_at_keys(); });
+    if (options.keys != nullptr || options.listen.tls != nullptr) {
+      admin_pool.at(0).every(kKeysLookedAt, [this] { look_at_files(); });
     }
     if (options.probe_health) workers.start_probing(admin_pool.at(0));
     return {};
   }
 
-  /// Said once: the keys stay as they were until the file is right again.
-  void look_at_keys() {
-    const auto problem = options.keys->look();
-    if (!problem) return;
-    const std::string why = problem->message();
-    net::log_line(net::LogLevel::Error, "keys are left as they were", {{"error", std::string_view(why)}});
+  /// Said once: keys and certificate stay as they were until the file is right again.
+  void look_at_files() {
+    const auto say = [](std::string_view what, const std::optional<Error>& problem) {
+      if (problem) net::log_line(net::LogLevel::Error, what, {{"error", problem->message()}});
+    };
+    if (options.keys) say("keys are left as they were", options.keys->look());
+    if (options.listen.tls) say("the certificate is left as it was", options.listen.tls->look());
   }
 
   void stop(Span grace, const std::function<bool()>& at_once) {
@@ -214,6 +216,7 @@ Result<void> Gateway::check(GatewayOptions options, const GatewayPolicies& polic
     return bad_input("--model", fmt::format("at most {} models are served by one gateway", control::kMostModels));
   }
   if (auto ok = AgentLinks::check(options.agents); !ok) return ok;
+  if (auto ok = RequestObserver::check(options.observer); !ok) return ok;
   options.models_alike = policies.hosts_clocks;
   for (const WorkerOptions& worker : options.workers) {
     const auto place = place_of(worker, options, options.service.classes, WorkerRegistry::flag_of(worker));

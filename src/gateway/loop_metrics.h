@@ -74,7 +74,7 @@ struct LoopMetrics {
   void request_over(const Request& request, const TokenTally& tally, Instant now) {
     duration.observe((now - request.arrival).seconds());
     const TokenTally::Counted& counted = tally.counted();
-    input.observe(counted.prompt >= 0 ? counted.prompt : request.prompt_tokens);
+    if (counted.prompt != 0) input.observe(counted.prompt > 0 ? counted.prompt : request.prompt_tokens);
     if (counted.cached > 0) cached.add(counted.cached);
     if (counted.reasoning > 0) reasoning.add(counted.reasoning);
     if (tally.count() == 0) return;

@@ -44,8 +44,8 @@ struct GatewayMetrics::Impl {
       histogram("wattle_gateway_time_to_first_token_seconds", "Arrival to the first token relayed", kSeconds);
   prometheus::Histogram& itl = histogram("wattle_gateway_inter_token_latency_seconds",
                                          "Gaps between tokens of streamed answers", buckets_of(TokenTally::kGapBounds));
-  prometheus::Histogram& input =
-      histogram("wattle_gateway_input_sequence_tokens", "Believed prompt tokens per request", kTokens);
+  prometheus::Histogram& input = histogram("wattle_gateway_input_sequence_tokens",
+                                           "Prompt tokens per request, of those that no engine refused", kTokens);
   prometheus::Histogram& output =
       histogram("wattle_gateway_output_sequence_tokens", "Output tokens per request", kTokens);
   // The statuses of a healthy day, looked up once.

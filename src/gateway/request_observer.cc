@@ -21,6 +21,7 @@ constexpr std::size_t kBatch = 512;
 constexpr Span kLastWords = Span::s(1);
 constexpr std::size_t kResponseMax = 64 * 1024;
 constexpr const char* kDefaultTarget = "/v1/traces";
+constexpr const char* kTracesFlag = "--traces-endpoint";
 
 std::uint64_t any_but_zero(std::mt19937_64& random) {
   std::uint64_t number = 0;
@@ -62,10 +63,16 @@ struct RequestObserver::Batch final : net::ResponseHandler {
 
 RequestObserver::RequestObserver(const ObserverOptions& options) : options_(options), host_(host_name()) {}
 
+Result<void> RequestObserver::check(const ObserverOptions& options) {
+  if (options.traces_endpoint.empty()) return {};
+  const auto url = net::normalised_url(options.traces_endpoint, kTracesFlag);
+  return url ? Result<void>() : std::unexpected(url.error());
+}
+
 Result<std::unique_ptr<RequestObserver>> RequestObserver::start(const ObserverOptions& options) {
   auto made = std::unique_ptr<RequestObserver>(new RequestObserver(options));
   if (!options.traces_endpoint.empty()) {
-    auto endpoint = net::resolve_endpoint(options.traces_endpoint, "--traces-endpoint");
+    auto endpoint = net::resolve_endpoint(options.traces_endpoint, kTracesFlag);
     if (!endpoint) return std::unexpected(endpoint.error());
     // A URL with a path is taken as it is, one without as the base of OTLP's own (OTLP specification, "OTLP/HTTP").
     if (endpoint->prefix.empty()) made->target_ = kDefaultTarget;

@@ -32,6 +32,8 @@ struct ObserverOptions {
 
 class RequestObserver {
  public:
+  /// Errors: the endpoint is no URL. Resolves nothing.
+  static Result<void> check(const ObserverOptions& options);
   /// Errors: the endpoint is no URL or does not resolve (blocks).
   static Result<std::unique_ptr<RequestObserver>> start(const ObserverOptions& options);
   ~RequestObserver();  ///< stop()

@@ -285,12 +285,15 @@ TEST(Strangers, APairIsOfAPrefillWorkerAndADecodeWorkerThatIsThere) {
 TEST(Strangers, EnginesGivenAtTheStartStandApart) {
   const auto said = [](std::vector<std::string> urls) {
     std::vector<WorkerOptions> workers;
-    for (auto& url : urls) workers.emplace_back().url = std::move(url);
+    for (auto& url : urls) workers.push_back(parse_worker(url, "--worker").value());
     const auto ok = check_apart(workers, "--worker");
     return ok ? std::string() : ok.error().message();
   };
   EXPECT_EQ(said({"http://h:1", "http://h:2", "http://h:1/x", "h:3"}), "");
   EXPECT_NE(said({"http://h:1", "http://h:2", "h:1/"}).find("h:1/ is said twice"), std::string::npos);
+  EXPECT_EQ(said({"http://h:1,fpm=tcp://h:5", "http://h:2,fpm=tcp://h:6", "http://h:3"}), "");
+  EXPECT_NE(said({"http://h:1,fpm=tcp://h:5", "http://h:2,fpm=tcp://h:5"}).find("tcp://h:5 is where another worker"),
+            std::string::npos);
 }
 
 TEST(Strangers, WhatOneEngineComputesIsRefusedWhereEachHasAPart) {

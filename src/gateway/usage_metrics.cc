@@ -84,7 +84,10 @@ std::string usage_metrics(const journal::Consumption& used, std::span<const cont
   out.sample({{"part", "prefill"}}, used.energy.prefill);
   out.sample({{"part", "decode"}}, used.energy.decode);
   out.sample({{"part", "idle"}}, used.energy.idle);
-  out.sample({{"part", "residue"}}, used.energy.residue);
+  // A gauge: what it holds of prompts under way goes to `prefill` as they are through.
+  out.family("wattle_gateway_energy_residue_joules", "gauge",
+             "Energy beside that: of prompts under way, and of work that nobody was left to pay for");
+  out.sample({}, used.energy.residue);
   // Gauges: a marginal intensity, or a price, may be negative, and then these fall.
   out.family("wattle_gateway_carbon_grams", "gauge", "CO2 equivalent of that energy, by its site's intensity");
   out.sample({}, used.carbon);

@@ -22,6 +22,7 @@ TEST(UsageMetrics, HaveASampleForEachModelsTenantsAndClasses) {
   journal::Consumption used;
   used.energy.prefill = Joules(3.0);
   used.energy.decode = Joules(4.5);
+  used.energy.residue = Joules(0.5);
   used.carbon = GramsCo2(0.25);
   used.cost = Usd(0.125);
   used.energy.unknown_price = Joules(1.5);
@@ -34,6 +35,7 @@ TEST(UsageMetrics, HaveASampleForEachModelsTenantsAndClasses) {
   for (const char* line :
        {"wattle_gateway_energy_joules_total{part=\"prefill\"} 3\n",
         "wattle_gateway_energy_joules_total{part=\"decode\"} 4.5\n", "wattle_gateway_carbon_grams 0.25\n",
+        "# TYPE wattle_gateway_energy_residue_joules gauge\nwattle_gateway_energy_residue_joules 0.5\n",
         "wattle_gateway_cost_usd 0.125\n", "wattle_gateway_energy_of_unknown_price_joules_total 1.5\n",
         "wattle_gateway_model_energy_joules_total{model=\"m\"} 4\n", "wattle_gateway_model_cost_usd{model=\"n\"} 2\n",
         "wattle_gateway_tenant_energy_joules_total{model=\"n\",tenant=\"\"} 0.5\n",
@@ -45,6 +47,7 @@ TEST(UsageMetrics, HaveASampleForEachModelsTenantsAndClasses) {
         "wattle_gateway_unmetered_seconds_total 2.5\n"}) {
     EXPECT_NE(text.find(line), std::string::npos) << line << "\n" << text;
   }
+  EXPECT_EQ(text.find("part=\"residue\""), std::string::npos) << "it falls, and that is a counter";
   EXPECT_EQ(text.find("tenant_cost_usd{model=\"m\",tenant=\"\"}"), std::string::npos) << "unknown";
 }
 

@@ -83,6 +83,10 @@ Result<void> check_apart(std::span<const WorkerOptions> workers, std::string_vie
     if (!seen.insert(*place).second) {
       return bad_input(std::string(where), fmt::format("{} is said twice: an engine is one worker", worker.url));
     }
+    if (!worker.step_reports.empty() && !seen.insert(worker.step_reports).second) {
+      return bad_input(std::string(where),
+                       fmt::format("{} is where another worker publishes its step reports, too", worker.step_reports));
+    }
   }
   return {};
 }

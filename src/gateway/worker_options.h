@@ -36,7 +36,7 @@ struct WorkerOptions {
 /// [,model=NAME]...
 [[nodiscard]] Result<WorkerOptions> parse_worker(std::string_view text, std::string_view where);
 
-/// Errors: two of them stand at one URL.
+/// Errors: two of them stand at one URL, or publish their step reports at one place.
 [[nodiscard]] Result<void> check_apart(std::span<const WorkerOptions> workers, std::string_view where);
 
 /// {"url", "worker_type", "step_reports", "load": "orca", "tensor_parallel", "kv_capacity_tokens", "bootstrap_port",

@@ -158,14 +158,19 @@ Result<InstanceId> WorkerRegistry::add(const WorkerOptions& stated, std::string_
   if (!decodes)
     return bad_input(std::string(key_or_flag("decode")),
                      "there is no decode worker of its site and pool with the id that its pair names");
-  if (agents_ && !wanted.step_reports.empty()) {
-    // The engine that published there before is gone.
-    const InstanceId before = agents_->know(wanted.step_reports, id);
-    if (before != kNoInstance) {
-      control_.run([this, before](control::FleetLoop&, Instant now) { forget(before, now); });
-    }
-  }
+  name_to_agents(wanted, id);
   return id;
+}
+
+void WorkerRegistry::name_to_agents(const WorkerOptions& worker, InstanceId id) {
+  if (agents_ == nullptr || (worker.step_reports.empty() && worker.url.empty())) return;
+  const InstanceId before = agents_->know(
+      worker.step_reports.empty() ? net::normalised_url(worker.url, "url").value_or(worker.url) : worker.step_reports,
+      id);
+  // The engine that was there before is gone.
+  if (before != kNoInstance) {
+    control_.run([this, before](control::FleetLoop&, Instant now) { forget(before, now); });
+  }
 }
 
 Result<void> WorkerRegistry::listen_to(InstanceId id) {
@@ -301,6 +306,7 @@ Result<void> WorkerRegistry::take_back(InstanceId id, const std::string& url) {
   }
   if (auto listening = listen_to(id); !listening) return listening;
   bool gone = false;
+  WorkerOptions said;
   control_.run_and_wait([&](control::FleetLoop& core, Instant now) {
     WorkerState* const state = find(id);
     gone = state == nullptr;
@@ -310,6 +316,7 @@ Result<void> WorkerRegistry::take_back(InstanceId id, const std::string& url) {
       state->worker = control_.worker(id);
       state->options.url = url;
     }
+    said = state->options;
     state->starting = false;
     state->removed = false;
     state->misses = 0;
@@ -318,6 +325,7 @@ Result<void> WorkerRegistry::take_back(InstanceId id, const std::string& url) {
     set_up(core, id, true, now);
   });
   if (gone) return bad_input("", "the worker is gone for good");
+  name_to_agents(said, id);
   return {};
 }
 

@@ -91,6 +91,8 @@ class WorkerRegistry {
   /// The worker's address, if it may be one.
   [[nodiscard]] Result<std::shared_ptr<const net::Endpoint>> address_of(const std::string& url,
                                                                         std::string_view where) const;
+  /// By where it publishes its step reports, else by its URL: as `wattle agent --engine` names it.
+  void name_to_agents(const WorkerOptions& worker, InstanceId id);
   Result<void> start_feed(const std::vector<telemetry::FpmSubscriber::Source>& sources);
   void set_up(control::FleetLoop& core, InstanceId id, bool up, Instant now);
   /// That is not leaving, another one than `but`, at that URL (net::normalised_url); null: nobody. On the control

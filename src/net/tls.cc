@@ -6,19 +6,19 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <mutex>
 #include <utility>
+
+#include "base/file.h"
 
 namespace wattle::net {
 
-struct TlsContext::Impl {
-  SSL_CTX* context = nullptr;
-  Impl() : context(::SSL_CTX_new(::TLS_server_method())) {}
-  ~Impl() { ::SSL_CTX_free(context); }
-  Impl(const Impl&) = delete;
-  Impl& operator=(const Impl&) = delete;
-};
-
 namespace {
+
+struct FreeContext {
+  void operator()(SSL_CTX* context) const { ::SSL_CTX_free(context); }
+};
+using Context = std::unique_ptr<SSL_CTX, FreeContext>;
 
 std::string newest_error() {
   std::array<char, 256> text{};
@@ -38,7 +38,34 @@ int choose_protocol(SSL*, const unsigned char** out, unsigned char* out_size, co
   return SSL_TLSEXT_ERR_OK;
 }
 
+Result<Context> make_context(const std::string& certificate_file, const std::string& key_file) {
+  Context made(::SSL_CTX_new(::TLS_server_method()));
+  SSL_CTX* const context = made.get();
+  if (context == nullptr) return external_failure("TLS", newest_error());
+  ::SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION);
+  ::SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION | SSL_OP_CIPHER_SERVER_PREFERENCE);
+  ::SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE);
+  ::SSL_CTX_set_alpn_select_cb(context, choose_protocol, nullptr);
+  // Else OpenSSL asks at the terminal, and waits.
+  ::SSL_CTX_set_default_passwd_cb(context, [](char*, int, int, void*) { return -1; });
+  if (::SSL_CTX_use_certificate_chain_file(context, certificate_file.c_str()) != 1) {
+    return bad_input(certificate_file, "is no PEM file of a certificate chain: " + newest_error());
+  }
+  if (::SSL_CTX_use_PrivateKey_file(context, key_file.c_str(), SSL_FILETYPE_PEM) != 1) {
+    return bad_input(key_file, "is no PEM file of a private key without a pass phrase: " + newest_error());
+  }
+  if (::SSL_CTX_check_private_key(context) != 1) return bad_input(key_file, "is not the certificate's key");
+  return made;
+}
+
 }  // namespace
+
+struct TlsContext::Impl {
+  std::string certificate_file, key_file;
+  std::string seen;  ///< both files, when they were last read
+  std::mutex mutex;
+  Context context;
+};
 
 TlsContext::TlsContext(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 TlsContext::~TlsContext() = default;
@@ -46,20 +73,29 @@ TlsContext::~TlsContext() = default;
 Result<std::shared_ptr<const TlsContext>> TlsContext::server(const std::string& certificate_file,
                                                              const std::string& key_file) {
   auto impl = std::make_unique<Impl>();
-  SSL_CTX* const context = impl->context;
-  if (context == nullptr) return external_failure("TLS", newest_error());
-  ::SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION);
-  ::SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION | SSL_OP_CIPHER_SERVER_PREFERENCE);
-  ::SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE);
-  ::SSL_CTX_set_alpn_select_cb(context, choose_protocol, nullptr);
-  if (::SSL_CTX_use_certificate_chain_file(context, certificate_file.c_str()) != 1) {
-    return bad_input(certificate_file, "is no PEM file of a certificate chain: " + newest_error());
-  }
-  if (::SSL_CTX_use_PrivateKey_file(context, key_file.c_str(), SSL_FILETYPE_PEM) != 1) {
-    return bad_input(key_file, "is no PEM file of a private key: " + newest_error());
-  }
-  if (::SSL_CTX_check_private_key(context) != 1) return bad_input(key_file, "is not the certificate's key");
-  return std::shared_ptr<const TlsContext>(new TlsContext(std::move(impl)));
+  impl->certificate_file = certificate_file;
+  impl->key_file = key_file;
+  std::shared_ptr<const TlsContext> made(new TlsContext(std::move(impl)));
+  if (const auto problem = made->look()) return std::unexpected(*problem);
+  return made;
+}
+
+std::optional<Error> TlsContext::look() const {
+  Impl& s = *impl_;
+  std::string found;
+  for (const auto& file : {s.certificate_file, s.key_file}) found += read_file(file).value_or("") + '\n';
+  if (found == s.seen) return std::nullopt;
+  s.seen = std::move(found);
+  auto fresh = make_context(s.certificate_file, s.key_file);
+  if (!fresh) return fresh.error();
+  const std::lock_guard lock(s.mutex);
+  s.context = std::move(*fresh);
+  return std::nullopt;
+}
+
+ssl_st* TlsContext::session() const {
+  const std::lock_guard lock(impl_->mutex);
+  return ::SSL_new(impl_->context.get());
 }
 
 struct TlsSession::Impl {
@@ -70,10 +106,7 @@ struct TlsSession::Impl {
   bool broken = false;
 
   explicit Impl(std::shared_ptr<const TlsContext> c)
-      : context(std::move(c)),
-        ssl(::SSL_new(context->impl().context)),
-        in(::BIO_new(::BIO_s_mem())),
-        out(::BIO_new(::BIO_s_mem())) {
+      : context(std::move(c)), ssl(context->session()), in(::BIO_new(::BIO_s_mem())), out(::BIO_new(::BIO_s_mem())) {
     ::SSL_set_bio(ssl, in, out);
     ::SSL_set_accept_state(ssl);
   }

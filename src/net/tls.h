@@ -1,23 +1,30 @@
 #pragma once
 // TLS for connections of ours, over bytes: no sockets. OpenSSL does the work, behind a wall.
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "base/error.h"
 
+struct ssl_st;
+
 namespace wattle::net {
 
-/// A certificate chain and its key, from PEM files; TLS 1.2 and 1.3, ALPN "http/1.1".
+/// A certificate chain and its key, from PEM files; TLS 1.2 and 1.3, ALPN "http/1.1". Thread-safe.
 class TlsContext {
  public:
   static Result<std::shared_ptr<const TlsContext>> server(const std::string& certificate_file,
                                                           const std::string& key_file);
   ~TlsContext();
-  struct Impl;
-  [[nodiscard]] const Impl& impl() const { return *impl_; }
+  /// Takes what the files hold now, if that is another certificate or key: for connections from then on. What is wrong
+  /// leaves it as it was, and is said once. From one thread at a time.
+  [[nodiscard]] std::optional<Error> look() const;
+  /// OpenSSL's own object for a connection, the caller's.
+  [[nodiscard]] ssl_st* session() const;
 
  private:
+  struct Impl;
   explicit TlsContext(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };

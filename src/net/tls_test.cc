@@ -12,12 +12,14 @@
 namespace wattle::net {
 namespace {
 
-/// A certificate for "localhost", made once.
+/// A certificate for "localhost".
 struct Certificate {
-  std::string folder = testing::TempDir() + "wattle-tls-" + std::to_string(::getpid());
-  std::string file = folder + "/cert.pem";
-  std::string key = folder + "/key.pem";
-  Certificate() {
+  std::string folder;
+  std::string file, key;
+  explicit Certificate(const std::string& name)
+      : folder(testing::TempDir() + "wattle-tls-" + std::to_string(::getpid()) + "-" + name),
+        file(folder + "/cert.pem"),
+        key(folder + "/key.pem") {
     std::filesystem::create_directories(folder);
     const std::string make =
         "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=localhost"
@@ -26,10 +28,12 @@ struct Certificate {
     EXPECT_EQ(std::system(make.c_str()), 0) << make;
   }
   ~Certificate() { std::filesystem::remove_all(folder); }
+  Certificate(const Certificate&) = delete;
+  Certificate& operator=(const Certificate&) = delete;
 };
 
 const Certificate& certificate() {
-  static const Certificate made;
+  static const Certificate made("once");
   return made;
 }
 
@@ -37,8 +41,10 @@ const Certificate& certificate() {
 struct Server {
   LoopPool pool{1};
   std::unique_ptr<HttpServer> server;
-  explicit Server(ServerOptions options = {}) {
-    options.tls = TlsContext::server(certificate().file, certificate().key).value();
+  std::shared_ptr<const TlsContext> tls;
+  explicit Server(ServerOptions options = {}, const Certificate& of = certificate())
+      : tls(TlsContext::server(of.file, of.key).value()) {
+    options.tls = tls;
     server = std::move(*HttpServer::listen(pool, options, [](const std::shared_ptr<Exchange>& e) {
       e->respond(200, "text/plain", e->path() == "/big" ? std::string(3'000'000, 'x') : e->body());
     }));
@@ -130,6 +136,47 @@ TEST(Tls, FilesThatAreNoneAreNamed) {
   };
   EXPECT_NE(problem("/nowhere.pem", certificate().key).find("/nowhere.pem"), std::string::npos);
   EXPECT_NE(problem(certificate().file, certificate().file).find(certificate().file), std::string::npos);
+  const std::string locked = certificate().folder + "/locked.pem";
+  ASSERT_EQ(std::system(
+                ("openssl ec -aes256 -passout pass:abcd -in " + certificate().key + " -out " + locked + " 2>/dev/null")
+                    .c_str()),
+            0);
+  EXPECT_NE(problem(certificate().file, locked).find("without a pass phrase"), std::string::npos)
+      << "nobody is asked for it";
+}
+
+/// Certificates end, and are renewed in place.
+TEST(Tls, ARenewedCertificateHoldsForTheNextConnection) {
+  const Certificate first("renewed"), second("second");
+  Server server({}, first);
+  const auto shown_to_a_client = [&] {
+    Client client(server.server->port());
+    EXPECT_EQ(::SSL_connect(client.ssl), 1);
+    X509* const shown = ::SSL_get1_peer_certificate(client.ssl);
+    unsigned char* bytes = nullptr;
+    const int size = ::i2d_X509(shown, &bytes);
+    const std::string whole(reinterpret_cast<const char*>(bytes), static_cast<std::size_t>(std::max(0, size)));
+    ::OPENSSL_free(bytes);
+    ::X509_free(shown);
+    return whole;
+  };
+  const auto was = shown_to_a_client();
+  EXPECT_FALSE(server.tls->look()) << "the same";
+  Client running(server.server->port());
+  ASSERT_EQ(::SSL_connect(running.ssl), 1);
+  const auto put = [](const std::string& from, const std::string& to) {
+    std::filesystem::copy_file(from, to, std::filesystem::copy_options::overwrite_existing);
+  };
+  put(second.file, first.file);
+  EXPECT_TRUE(server.tls->look()) << "its key is another yet";
+  EXPECT_FALSE(server.tls->look()) << "said once";
+  EXPECT_EQ(shown_to_a_client(), was);
+  put(second.key, first.key);
+  EXPECT_FALSE(server.tls->look());
+  EXPECT_NE(shown_to_a_client(), was);
+  EXPECT_GT(::SSL_write(running.ssl, "GET / HTTP/1.1\r\nHost: h\r\n\r\n", 29), 0) << "those that are there go on";
+  char answer[16];
+  EXPECT_GT(::SSL_read(running.ssl, answer, sizeof answer), 0);
 }
 
 }  // namespace

@@ -209,14 +209,17 @@ struct Actuator::Worker {
     switch (status) {
       case GpuStatus::Absent:
       case GpuStatus::Forbidden:
-        if (!capped && power_caps && ready_to_cap()) return false;  // again, that way
-        stats.state = GpuState::ReadOnly;
-        if (stats.calls == 0) {  // nothing was ever set: nothing to undo
+        if (holds()) {
+          unlock_gpu(lock);
+        } else {
           clean = true;
           keeper->forget(capped ? capped->claim : gpu.uuid());
         }
+        if (!capped && power_caps && clean && ready_to_cap()) return false;  // again, that way
+        stats.state = GpuState::ReadOnly;
+        wanted.reset();
         net::log_line(net::LogLevel::Warning, "the GPU's clocks cannot be set here; it is only observed from now on",
-                      {{"gpu", gpu.uuid()}, {"why", name_of(status)}});
+                      {{"gpu", gpu.uuid()}, {"why", name_of(status)}, {"locked_mhz", stats.applied.value()}});
         break;
       case GpuStatus::Gone:
         stats.state = GpuState::Gone;
@@ -226,12 +229,17 @@ struct Actuator::Worker {
         return false;
       case GpuStatus::Refused:
       case GpuStatus::Ok:
-        net::log_line(net::LogLevel::Error, "a clock was refused",
-                      {{"gpu", gpu.uuid()}, {"clock_mhz", snapped.clock.value()}});
+        if (holds()) unlock_gpu(lock);
+        net::log_line(
+            net::LogLevel::Error, "a clock was refused",
+            {{"gpu", gpu.uuid()}, {"clock_mhz", snapped.clock.value()}, {"locked_mhz", stats.applied.value()}});
         break;
     }
     return true;
   }
+
+  /// Where that cannot be changed to what is wanted it is taken off: it might be too low for as long as we run.
+  [[nodiscard]] bool holds() const { return stats.applied.value() > 0 || stats.power_cap.value() > 0; }
 
   [[nodiscard]] Milliwatts cap(MegaHertz clock) const {
     const MegaHertz lowest = gpu.clocks().empty() ? MegaHertz(0) : gpu.clocks().front();
@@ -247,8 +255,6 @@ struct Actuator::Worker {
     const auto highest = gpu.max_sm_clock();
     if (!least.ok() || !before.ok() || !highest.ok()) return false;
     capped = Capped{least.value, before.value, highest.value, claim_of_power(gpu.uuid(), before.value)};
-    clean = true;  // no clock is locked
-    keeper->forget(gpu.uuid());
     net::log_line(net::LogLevel::Warning, "the GPU's clocks cannot be set here; its power is limited instead",
                   {{"gpu", gpu.uuid()}, {"least_mw", least.value.value()}, {"most_mw", before.value.value()}});
     return true;

@@ -52,7 +52,7 @@ Result<std::unique_ptr<Agent>> Agent::start(const AgentOptions& options, std::ve
       impl->metered.push_back({*gpu, engine.instance.view.id, EnergyMeter(gpu->power_reading()), {}, 0, {}, {}});
     }
     if (gpus.empty()) return bad_input("--engine " + engine.endpoint, "needs at least one GPU");
-    sources.push_back({engine.endpoint, engine.instance.view.id});
+    if (!engine.endpoint.starts_with("http://")) sources.push_back({engine.endpoint, engine.instance.view.id});
   }
   auto subscriber = telemetry::FpmSubscriber::connect(sources);
   if (!subscriber) return std::unexpected(subscriber.error());

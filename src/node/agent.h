@@ -35,7 +35,7 @@ struct AgentOptions {
 };
 
 struct AgentEngine {
-  std::string endpoint;           ///< of its forward-pass metrics
+  std::string endpoint;           ///< of its forward-pass metrics; http://...: it has none, that is its name
   std::vector<std::string> gpus;  ///< indices or UUIDs: all of its tensor-parallel group, and opted in by being named
   control::LoopInstance instance;
   /// Its clock is decided elsewhere and leased (LeaseTable); then `instance` has no policy, and this clock stands while
@@ -67,6 +67,7 @@ class Agent {
     InstanceId instance;
     std::string endpoint;
     std::vector<std::string> gpus;  ///< UUIDs
+    bool metered = true;            ///< else some GPU of its cannot be read: energy, power and clock are not known
     Picojoules energy;              ///< of all its GPUs, since the agent started
     Milliwatts power;
     MegaHertz clock;  ///< of its slowest GPU, now

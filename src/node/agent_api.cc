@@ -38,6 +38,11 @@ std::optional<std::int64_t> number_in(std::string_view query, std::string_view k
   return std::nullopt;
 }
 
+/// What its meters say; null: they cannot be read.
+nlohmann::ordered_json known(const Agent::EngineStatus& engine, std::int64_t value) {
+  return engine.metered ? nlohmann::ordered_json(value) : nlohmann::ordered_json();
+}
+
 std::string engines_json(const Agent& agent, std::int64_t after, std::optional<std::int64_t> steps) {
   nlohmann::ordered_json body;
   const auto engines = agent.engines();
@@ -45,9 +50,9 @@ std::string engines_json(const Agent& agent, std::int64_t after, std::optional<s
   for (const auto& e : engines) {
     list.push_back({{"engine", e.endpoint},
                     {"gpus", e.gpus},
-                    {"energy_uj", static_cast<std::int64_t>(e.energy.value() / 1'000'000)},
-                    {"power_mw", e.power.value()},
-                    {"clock_mhz", e.clock.value()},
+                    {"energy_uj", known(e, static_cast<std::int64_t>(e.energy.value() / 1'000'000))},
+                    {"power_mw", known(e, e.power.value())},
+                    {"clock_mhz", known(e, std::int64_t{e.clock.value()})},
                     {"commanded_mhz", e.commanded.value()},
                     {"leased", e.leased},
                     {"emulated", e.emulated}});

@@ -192,10 +192,12 @@ struct Agent::Impl {
     for (std::size_t i = 0; !warned_of_silence && i < core->size(); ++i) {
       if (core->counts(i).silent == 0) continue;
       warned_of_silence = true;
-      net::log_line(net::LogLevel::Warning,
-                    "no step report has ever come; the GPUs get the recipe's clock of lost telemetry until one does "
-                    "(counted in wattle_agent_telemetry_silent_total, not logged again)",
-                    {{"instance", core->view(i).id.value()}});
+      net::log_line(
+          net::LogLevel::Warning,
+          "no step report has ever come; the GPUs get the recipe's clock of lost telemetry until one does, or "
+          "a gateway says what the engine does "
+          "(counted in wattle_agent_telemetry_silent_total, not logged again)",
+          {{"instance", core->view(i).id.value()}});
     }
   }
   /// The first time a predictor is not believed; after that it is only counted.
@@ -218,8 +220,10 @@ struct Agent::Impl {
     EnergyMeter meter;
     MegaHertz clock;
     std::int64_t failures = 0;
-    Instant read_at = {};  ///< newest sample
-    MeanPower mean = {};   ///< between the budget's decisions
+    Instant read_at = {};   ///< newest sample
+    bool unread = true;     ///< its newest reading failed, or none was made: what it draws is unknown
+    bool reported = false;  ///< that it could not be read for a while
+    MeanPower mean = {};    ///< between the budget's decisions
   };
   [[nodiscard]] Engine& engine_of(InstanceId id) { return *std::ranges::find(engines, id, &Engine::instance); }
   std::vector<Metered> metered;
@@ -246,6 +250,13 @@ struct Agent::Impl {
       if (metered[i].clock.value() > 0) actuator->saw(i, metered[i].clock, limited, now);
     }
   }
+  /// Once, when it has lasted longer than a hiccup of the driver.
+  static void warn_of_unread(Metered& m, GpuStatus why, Instant now) {
+    if (m.reported || m.read_at == Instant() || now - m.read_at < kPeriod) return;
+    m.reported = true;
+    net::log_line(net::LogLevel::Error, "the GPU's meters cannot be read; what it draws is unknown until they can",
+                  {{"gpu", m.gpu.uuid()}, {"why", name_of(why)}});
+  }
   void meter_host(Instant now) {
     if (now - host_at < kPeriod) return;
     host_at = now;
@@ -261,10 +272,13 @@ struct Agent::Impl {
         const auto clock = m.gpu.sm_clock();
         const Instant now = net::steady_now();
         const std::lock_guard guard(meter_mutex);
-        if (!power.ok() || (!counter.ok() && counter.status() != GpuStatus::Absent)) {
+        m.unread = !power.ok() || (!counter.ok() && counter.status() != GpuStatus::Absent);
+        if (m.unread) {
           ++m.failures;
+          warn_of_unread(m, power.ok() ? counter.status() : power.status(), now);
           continue;
         }
+        m.reported = false;
         pace.read(m.meter.power(), power.value, now);
         const Picojoules before = m.meter.total();
         m.meter.sample(counter.ok() ? std::optional(counter.value) : std::nullopt, power.value, now);

@@ -62,8 +62,8 @@ constexpr std::pair<std::string_view, std::string_view> kHelp[] = {
     {"report_to_applied_cpu_over_1ms_total", "Of these: over 1 ms of our threads' CPU time"},
     {"report_to_applied_cpu_seconds", "CPU time of our threads on that way"},
     {"gpu_energy_joules_total", "Energy since the agent's start"},
-    {"gpu_power_watts", "Power at the newest reading"},
-    {"gpu_clock_mhz", "SM clock at the newest reading"},
+    {"gpu_power_watts", "Power at the newest reading; no sample where that failed"},
+    {"gpu_clock_mhz", "SM clock at the newest reading; no sample where that failed"},
     {"gpu_read_failures_total", "Meter readings that failed"},
     {"gpu_counter_resets_total", "Times the energy counter went backwards"},
     {"host_energy_joules_total",
@@ -86,7 +86,7 @@ constexpr std::pair<std::string_view, std::string_view> kHelp[] = {
     {"clock_leases_total", "Clocks taken under a lease"},
     {"clock_leases_expired_total", "Leases that ended without renewal: the fallback clock was commanded"},
     {"log_dropped_total", "Lines of the log lost because nobody read stderr, or not as fast as they came"},
-    {"ready", "1 while the agent hears its engines and controls its GPUs"},
+    {"ready", "1 while the agent decides and reads its meters, and no driver call hangs"},
 };
 
 /// Collects the samples of one metric after its HELP and TYPE lines.
@@ -175,8 +175,14 @@ void metered(Text& t, const std::vector<AgentMetrics::MeteredGpu>& gpus, const s
     for (const auto& g : gpus) t.sample(gpu_label(g.uuid) + "," + instance_label(g.instance), value(g));
   };
   per_gpu("wattle_agent_gpu_energy_joules_total", "counter", [](const MeteredGpu& g) { return g.energy.value(); });
-  per_gpu("wattle_agent_gpu_power_watts", "gauge", [](const MeteredGpu& g) { return to_watts(g.power).value(); });
-  per_gpu("wattle_agent_gpu_clock_mhz", "gauge", [](const MeteredGpu& g) { return g.clock.value(); });
+  const auto newest = [&](const char* name, auto&& value) {
+    t.metric(name, "gauge");
+    for (const auto& g : gpus) {
+      if (g.read) t.sample(gpu_label(g.uuid) + "," + instance_label(g.instance), value(g));
+    }
+  };
+  newest("wattle_agent_gpu_power_watts", [](const MeteredGpu& g) { return to_watts(g.power).value(); });
+  newest("wattle_agent_gpu_clock_mhz", [](const MeteredGpu& g) { return g.clock.value(); });
   per_gpu("wattle_agent_gpu_read_failures_total", "counter", [](const MeteredGpu& g) { return g.read_failures; });
   per_gpu("wattle_agent_gpu_counter_resets_total", "counter", [](const MeteredGpu& g) { return g.counter_resets; });
 

@@ -31,6 +31,7 @@ struct AgentMetrics {
     Joules energy;
     Milliwatts power;
     MegaHertz clock;
+    bool read = true;  ///< else power and clock are not known
     std::int64_t read_failures = 0;
     std::int64_t counter_resets = 0;
   };

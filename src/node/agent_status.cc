@@ -28,6 +28,7 @@ std::vector<Agent::EngineStatus> Agent::engines() const {
       all.push_back({e.instance,
                      e.endpoint,
                      {},
+                     true,
                      {},
                      {},
                      {},
@@ -48,7 +49,9 @@ std::vector<Agent::EngineStatus> Agent::engines() const {
       const auto& m = s.metered[gpu];
       status.clock = status.gpus.empty() ? m.clock : std::min(status.clock, m.clock);
       status.gpus.push_back(m.gpu.uuid());
-      if (m.holder == status.instance) status.power = Milliwatts(status.power.value() + m.meter.power().value());
+      if (m.holder != status.instance) continue;
+      status.power = Milliwatts(status.power.value() + m.meter.power().value());
+      status.metered = status.metered && !m.unread;
     }
   }
   return all;
@@ -155,7 +158,7 @@ std::string Agent::metrics() const {
     m.host = s.host.domains();
     for (const auto& gpu : s.metered) {
       m.gpus.push_back({gpu.gpu.uuid(), gpu.holder, gpu.meter.total().joules(), gpu.meter.power(), gpu.clock,
-                        gpu.failures, gpu.meter.resets()});
+                        !gpu.unread, gpu.failures, gpu.meter.resets()});
     }
   }
   m.actuators = s.actuator->stats();

@@ -47,12 +47,14 @@ GatewayAdmin::Answer GatewayAdmin::withdraw(const std::string& worker) {
   return answer_to("the end of " + worker, caller_.call(url_, "DELETE", "/workers/" + worker));
 }
 
-GatewayAdmin::Seen GatewayAdmin::look(const std::string& worker) {
+GatewayAdmin::Seen GatewayAdmin::look(const std::string& worker, const std::string& url) {
   const auto answer = caller_.call(url_, "GET", "/workers/" + worker);
   if (!answer) return {};
   if (answer->status == 404) return {Answer::Unknown, {}, -1};
   const auto json = nlohmann::json::parse(answer->body, nullptr, false);
   if (answer->status != 200 || !json.is_object()) return {};
+  const std::string stands = json.value("url", "");
+  if (!stands.empty() && stands != url) return {Answer::Unknown, {}, -1};
   return {Answer::Done, json.value("status", ""), json.value("active_requests", std::int64_t{-1})};
 }
 

@@ -24,7 +24,7 @@ class GatewayAdmin {
 
   enum class Answer : std::uint8_t {
     Done,
-    Unknown,  ///< it knows no such worker: it has restarted
+    Unknown,  ///< it knows no such worker, or another one by that id: it has restarted
     Refused,  ///< what was said is wrong, and will be when it is said again
     Failed,
   };
@@ -40,7 +40,8 @@ class GatewayAdmin {
     std::string status;
     std::int64_t active_requests = -1;
   };
-  [[nodiscard]] Seen look(const std::string& worker);
+  /// `url`: where that worker stands; empty: it has not said yet.
+  [[nodiscard]] Seen look(const std::string& worker, const std::string& url);
   /// Decisions for its journal, oldest first.
   Answer record(const nlohmann::ordered_json& records);
   /// What it carries out of a plan; it holds until the next, clock ranges for as long as `lease`.

@@ -35,5 +35,28 @@ TEST(GatewayAdmin, WhatIsWrongIsApartFromWhatMayGoBetterLater) {
   EXPECT_EQ(gateway.record(records), Failed) << "nobody answers";
 }
 
+/// A gateway that has restarted counts its workers from 0 again, whosever they are.
+TEST(GatewayAdmin, AWorkerThatStandsElsewhereIsAnother) {
+  net::LoopPool pool(1);
+  std::string url;
+  auto server = net::HttpServer::listen(pool, {}, [&url](std::shared_ptr<net::Exchange> e) {
+    e->respond(200, "application/json", R"({"id":"0","status":"ready","active_requests":3,"url":")" + url + R"("})");
+  });
+  ASSERT_TRUE(server);
+  GatewayAdmin gateway("http://127.0.0.1:" + std::to_string((*server)->port()));
+  for (const auto& [stands, ours] : {std::pair{"", ""}, {"", "http://h:1"}, {"http://h:1", "http://h:1"}}) {
+    url = stands;
+    const auto seen = gateway.look("0", ours);
+    EXPECT_TRUE(seen.answer == GatewayAdmin::Answer::Done && seen.active_requests == 3) << stands << ours;
+  }
+  for (const auto& [stands, ours] : {std::pair{"http://h:2", "http://h:1"}, {"http://h:2", ""}}) {
+    url = stands;
+    const auto seen = gateway.look("0", ours);
+    EXPECT_TRUE(seen.answer == GatewayAdmin::Answer::Unknown && seen.status.empty()) << stands << ours;
+  }
+  (*server)->stop(Span());
+  pool.stop();
+}
+
 }  // namespace
 }  // namespace wattle::planner

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
-#include <fstream>
 #include <utility>
 
 #include "base/file.h"
@@ -23,13 +22,15 @@ constexpr int kLockPatience_s = 2;  ///< with a planner that is ending
 
 /// A reader finds all of it or what was there before.
 void write_whole(const fs::path& file, const std::string& text) {
-  const fs::path fresh = file.string() + ".new";
-  std::ofstream(fresh) << text;
+  const std::string fresh = file.string() + ".new";
+  auto written = write_file(fresh, text);
   std::error_code failed;
-  fs::rename(fresh, file, failed);
-  if (!failed) return;
+  if (written) fs::rename(fresh, file, failed);
+  if (written && failed) written = external_failure(file.string(), failed.message());
+  if (written) return;
+  fs::remove(fresh, failed);
   net::log_line(net::LogLevel::Error, "what the next planner is to find was not written",
-                {{"file", file.string()}, {"error", failed.message()}});
+                {{"error", written.error().message()}});
 }
 
 }  // namespace

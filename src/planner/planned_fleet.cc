@@ -61,6 +61,7 @@ Result<EngineSlot> parse_slot(const std::string& text, const config::Scenario& s
     if (bad != std::errc() || stop != last || node < 0 || node > kMostNode) return wrong;
     slot.node = NodeId(node);
   }
+  if (slot.fpm.empty()) return wrong;
   return slot;
 }
 
@@ -268,10 +269,9 @@ void PlannedFleet::stop(InstanceId instance, Instant) {
 void PlannedFleet::tell_gateway(InstanceId id) {
   Engine& engine = at(id);
   if (engine.offered == engine.accepted || (engine.url.empty() && engine.worker.empty())) return;
-  if (engine.worker.empty()) {
-    announce(engine);
-    if (engine.worker.empty()) return;
-  }
+  (void)look(engine);
+  if (engine.worker.empty()) announce(engine);
+  if (engine.worker.empty()) return;
   const auto answer = engine.offered ? gateway_.offer(engine.worker, engine.url) : gateway_.withdraw(engine.worker);
   if (answer == GatewayAdmin::Answer::Done) engine.accepted = engine.offered;
   engine.served = engine.served || engine.accepted;
@@ -282,14 +282,14 @@ void PlannedFleet::tell_gateway(InstanceId id) {
 void PlannedFleet::withdraw(Engine& engine) {
   engine.offered = engine.accepted = false;
   engine.over = true;
-  if (engine.worker.empty()) return;
-  gateway_.withdraw(engine.worker);
+  (void)look(engine);
+  if (!engine.worker.empty()) gateway_.withdraw(engine.worker);
 }
 
 /// A gateway that has restarted knows no engine of ours: they are announced again.
 GatewayAdmin::Seen PlannedFleet::look(Engine& engine) {
   if (engine.worker.empty()) return {};
-  auto seen = gateway_.look(engine.worker);
+  auto seen = gateway_.look(engine.worker, engine.url);
   if (seen.answer == GatewayAdmin::Answer::Unknown) {
     engine.forget_gateway();
     at_gateway_.next_put = now();  // nor the plan

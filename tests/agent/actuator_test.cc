@@ -157,6 +157,31 @@ TEST_F(ActuatorTest, ForbiddenIsReportedOnceAndNeverRetried) {
   EXPECT_EQ(board().calls(0).sets, 0) << "although the driver would have allowed the second one";
 }
 
+/// Of a GPU that is locked: whatever the driver says to the next clock, the lock must not stay what it was.
+TEST_F(ActuatorTest, ALockThatCannotBeChangedAnyMoreIsTakenOff) {
+  for (const auto& [code, limits_power] : {std::pair{node::nvml::kNoPermission, false},
+                                           {node::nvml::kNoPermission, true},
+                                           {node::nvml::kNotSupported, false},
+                                           {node::nvml::kInvalidArgument, false}}) {
+    const bool refused = code == node::nvml::kInvalidArgument;
+    node::Actuator actuator({target(0, {0})}, keeper_, limits_power);
+    actuator.command(InstanceId(0), MegaHertz(600), Instant());
+    ASSERT_TRUE(eventually([&] { return actuator.stats()[0].applied == MegaHertz(600); }));
+    board().inject(0, FaultPoint::Set, code, refused ? 1 : virtual_gpu::kFaultForever);
+    actuator.command(InstanceId(0), MegaHertz(1200), Instant());
+    EXPECT_TRUE(eventually([&] { return !board().locked(0) && actuator.stats()[0].applied == MegaHertz(0); })) << code;
+    EXPECT_TRUE(eventually([&] { return node::StateFile(path_ + ".state").read()->empty(); })) << code;
+    board().inject(0, FaultPoint::Set, 0);
+    actuator.command(InstanceId(0), MegaHertz(900), Instant());
+    if (refused) {
+      EXPECT_TRUE(eventually([&] { return board().clock(0).ceiling == MegaHertz(900); })) << "the next one is taken";
+    }
+    EXPECT_TRUE(actuator.release_all(Span::s(20)).empty());
+    EXPECT_FALSE(board().locked(0));
+    EXPECT_EQ(board().power_limit(0), board().power_limit_default());
+  }
+}
+
 TEST_F(ActuatorTest, TransientFailuresAreRetriedWithTheNewestWish) {
   board().inject(0, FaultPoint::Set, node::nvml::kInUse, 3);
   node::Actuator actuator({target(0, {0})}, keeper_);

@@ -6,8 +6,10 @@
 #include <thread>
 
 #include "board_fixture.h"
+#include "net/await_test.h"
 #include "net/clock.h"
 #include "node/agent.h"
+#include "node/gpu/nvml_abi.h"
 #include "telemetry/fpm_socket.h"
 
 namespace wattle::live {
@@ -157,6 +159,37 @@ TEST_F(AgentTest, ReportsMoveTheClockSilenceRaisesItAndTheEndReleasesIt) {
   agent->reset();
   unlink((path_ + ".state").c_str());
   unlink((path_ + ".state.lock").c_str());
+}
+
+/// Neither 0 nor what it was before: its energy goes on once the meters can be read again.
+TEST_F(AgentTest, WhatMetersCannotSayIsUnknown) {
+  node::AgentOptions options;
+  options.keeper.library = FAKE_NVML;
+  options.keeper.advisory = true;
+  std::vector<node::AgentEngine> engines(2);
+  for (const std::size_t i : {0U, 1U}) {
+    engines[i].endpoint = "tcp://127.0.0.1:" + std::to_string(1 + i);
+    engines[i].gpus = {std::to_string(i)};
+    engines[i].instance.view.id = InstanceId(static_cast<std::int32_t>(i));
+    engines[i].instance.policy = std::make_unique<Scripted>();
+  }
+  journal::Sink sink;
+  const auto agent = node::Agent::start(options, std::move(engines), sink);
+  ASSERT_TRUE(agent) << agent.error().message();
+  const auto metered = [&](std::size_t engine) { return (*agent)->engines()[engine].metered; };
+  const auto shown = [&](std::int32_t gpu) {
+    const std::string metrics = (*agent)->metrics();
+    const std::string of = "{gpu=\"" + board().uuid(gpu) + "\"";
+    const bool power = metrics.find("wattle_agent_gpu_power_watts" + of) != std::string::npos;
+    EXPECT_EQ(power, metrics.find("wattle_agent_gpu_clock_mhz" + of) != std::string::npos);
+    return power;
+  };
+  ASSERT_TRUE(eventually([&] { return metered(0) && metered(1) && shown(0); }));
+  board().inject(0, virtual_gpu::FaultPoint::Get, node::nvml::kUnknown);
+  EXPECT_TRUE(eventually([&] { return !metered(0) && !shown(0); }));
+  EXPECT_TRUE(metered(1) && shown(1));
+  board().inject(0, virtual_gpu::FaultPoint::Get, 0);
+  EXPECT_TRUE(eventually([&] { return metered(0) && shown(0); }));
 }
 
 /// Several engines may name one GPU, and hold it in turn (node/gpu_shares.h); one may not name it twice.

@@ -93,11 +93,32 @@ def main() -> None:
         assert [w["gpus"] for w in wrote["worker"]] == [[0], [1]], wrote
         again = subprocess.run(init, env=node.env, capture_output=True, text=True)
         assert again.returncode == 2 and "--force" in again.stderr, again
-        made_text = pathlib.Path(made).read_text().replace("127.0.0.1:8080", "127.0.0.1:0").replace("127.0.0.1:8081", "127.0.0.1:0")
+        done = subprocess.run([flags.wattle, "config", "check", made], env=node.env, capture_output=True, text=True)
+        assert done.returncode == 0, done
+        made_text = pathlib.Path(made).read_text()
+        empty = os.path.join(folder, "empty.toml")
+        pathlib.Path(empty).write_text(made_text + '[[node]]\nname = "other"\nagent = "127.0.0.1:9101"\n')
+        text = pathlib.Path(empty).read_text().replace("[[worker]]", '[[worker]]\nnode = "this"')
+        pathlib.Path(empty).write_text(text)
+        done = subprocess.run([flags.wattle, "config", "check", empty], env=node.env, capture_output=True, text=True)
+        assert done.returncode == 2 and "`wattle agent --node other` does not start" in done.stderr and "[[worker]]" in done.stderr, done
+        for old, new in (("127.0.0.1:8080", "127.0.0.1:0"), ("127.0.0.1:8081", "127.0.0.1:0"), ("127.0.0.1:9100", "127.0.0.1:0"),
+                         ('recipe = "static-max"', 'recipe = "static-sweet"'), ("[agent]", f'[agent]\nstate = "{folder}/locks-too"')):
+            assert old in made_text, old
+            made_text = made_text.replace(old, new)
         pathlib.Path(made).write_text(made_text)
-        _, at = node.start("gateway", "--config", made)
+        for one in [p for p in node.running if p.args[1] in ("agent", "gateway")]:
+            node.stop(one)
+        _, at_agent = node.start("agent", "--config", made)
+        _, at = node.start("gateway", "--config", made, "--agent", at_agent["admin"])
         eventually("what it wrote is served", lambda: post(
             at["url"] + "/v1/completions", {"model": "llama-3.1-8b", "prompt": "count", "max_tokens": 5})[0] == 200)
+        # No engine said where it publishes step reports: both go by its URL.
+        eventually("its GPUs are metered", lambda: metric(at["admin"], "wattle_gateway_unmetered_workers") == 0
+                   and json.loads(get(at["admin"] + "/usage"))["energy_j"]["metered"] > 0)
+        gpus = [gpu for e in json.loads(get(at_agent["admin"] + "/engines"))["engines"] for gpu in e["gpus"]]
+        for gpu in gpus:
+            eventually("its clock is set", lambda gpu=gpu: metric(at_agent["admin"], "wattle_agent_applied_clock_mhz", gpu) == 1005)
 
 
 if __name__ == "__main__":

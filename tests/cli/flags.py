@@ -254,6 +254,23 @@ def values_out_of_bounds() -> None:
     done = run("gateway", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--model", "m", "--worker", "http://127.0.0.1:1",
                "--worker", "127.0.0.1:1/")
     check(done.returncode == 2 and "--worker: 127.0.0.1:1/ is said twice" in done.stderr, done)
+    shared = ["--worker", "http://127.0.0.1:1,fpm=tcp://127.0.0.1:3", "--worker", "http://127.0.0.1:2,fpm=tcp://127.0.0.1:3"]
+    done = run("gateway", "--model", "m", "--check", *shared)
+    check(done.returncode == 2 and "--worker: tcp://127.0.0.1:3 is where another worker" in done.stderr, done)
+    done = run("agent", "--check", "--engine", "tcp://127.0.0.1:3=0", "--engine", "tcp://127.0.0.1:3=1")
+    check(done.returncode == 2 and "is the second at tcp://127.0.0.1:3" in done.stderr, done)
+    done = run("agent", "--check", "--engine", "http://LOCALHOST:3/=0", "--engine", "http://localhost:3=1")
+    check(done.returncode == 2 and "is the second at http://localhost:3" in done.stderr, done)
+    done = run("gateway", "--model", "m", "--check", "--worker", "http://127.0.0.1:1", "--traces-endpoint", "https://127.0.0.1:1")
+    check(done.returncode == 2 and "--traces-endpoint: " in done.stderr and "http://" in done.stderr, done)
+    slots = ["--slot", "0=0@ipc:///x", "--slot", "0=1@ipc:///x"]
+    planner = ["planner", "throttllem-llama2-13b-autoscale", "--recipe", "static-max", "--gateway", "http://127.0.0.1:1", "--check"]
+    done = run(*planner, *slots)
+    check(done.returncode == 2 and "--slot 0=1@ipc:///x: is the second at ipc:///x" in done.stderr, done)
+    done = run(*planner, "--slot", "0=0@")
+    check(done.returncode == 2 and "--slot 0=0@: is POOL=GPU" in done.stderr, done)
+    done = run(*planner, *slots[:2], "--manager", "http://127.0.0.1:2", "--manager", "http://127.0.0.1:2")
+    check(done.returncode == 2 and "--manager: is the same twice" in done.stderr, done)
     done = run("up", "--port", "99999")
     check(done.returncode == 2 and "from 0 to 65535" in done.stderr, done)
     done = run("trace", "synth", "x.csv", "--requests", "0")

@@ -1,4 +1,5 @@
-"""A gateway that dies and comes back at the same address knows no engine: the planner announces its engines again."""
+"""A gateway that dies and comes back at the same address knows no engine, and its ids are others': the planner announces its
+engines again. What it has noted of them for its successor stays where a full disk takes no other note."""
 import argparse
 import json
 import os
@@ -17,8 +18,11 @@ def main() -> None:
         node = Processes(flags.wattle, folder)
         node.env["WATTLE_FAKE_NVML"] = os.path.join(folder, "board") + ",count=1,clock_min=210,clock_max=1410"
 
-        def gateway(listen: str, admin: str) -> tuple[subprocess.Popen, str, str]:
-            process = subprocess.Popen([flags.wattle, "gateway", "--listen", listen, "--admin", admin, "--model", MODEL],
+        state = os.path.join(folder, "state")
+        pids: list[int] = []
+
+        def gateway(listen: str, admin: str, *more: str) -> tuple[subprocess.Popen, str, str]:
+            process = subprocess.Popen([flags.wattle, "gateway", "--listen", listen, "--admin", admin, "--model", MODEL, *more],
                                        stdout=subprocess.PIPE, text=True, env=node.env)
             node.running.append(process)
             line = process.stdout.readline()
@@ -30,22 +34,30 @@ def main() -> None:
                                      "fleet.0.max_load_per_s=50", "fleet.1.max_load_per_s=100",
                                      "fleet.2.max_load_per_s=200") for word in ("--set", key)]
             _, at = node.start("planner", "throttllem-llama2-13b-autoscale", "--recipe", "triton-autoscale", "--gateway",
-                               admin, "--slot", f"0=0@{free_endpoint(folder)}", *sets, "--logs", folder)
+                               admin, "--slot", f"0=0@{free_endpoint(folder)}", *sets, "--logs", folder, "--state", state)
             engine = lambda: json.loads(get(at["admin"] + "/fleet"))["engines"][0]
             before = engine()
+            pids.append(before["pid"])
+            note = os.path.join(state, "engine-0.json")
+            os.symlink("/dev/full", note + ".new")
             clients = Clients(url)
             clients.send()
             assert clients.count(200) == 1, clients.answers
 
             node.stop(first, signal.SIGKILL)
-            gateway(url.removeprefix("http://"), admin.removeprefix("http://"))
-            ready = lambda: [w["status"] for w in json.loads(get(admin + "/workers"))["workers"]] == ["ready"]
+            # Worker 0 is somebody else's now.
+            gateway(url.removeprefix("http://"), admin.removeprefix("http://"), "--worker", "http://127.0.0.1:9")
+            ready = lambda: [w["status"] for w in json.loads(get(admin + "/workers"))["workers"]] == ["not_ready", "ready"]
             eventually("the new gateway has the engine", ready)
             clients.send()
             assert clients.count(200) == 2, clients.answers
             assert engine()["pid"] == before["pid"], "the engine served on; nobody started another"
+            eventually("the next note was tried", lambda: not os.path.lexists(note + ".new"))
+            assert not os.path.islink(note), "what was not written took its place"
+            with open(note, encoding="utf-8") as file:
+                assert json.load(file)["offered"], "as it was"
         finally:
-            node.end()
+            node.end(pids)
 
 
 if __name__ == "__main__":
