@@ -171,10 +171,11 @@ void TimePrice::set_price(Instant now) {
     const double late_at_max = late / std::max(all, 1.0) / more;
     return (late_at_max + late_tokens_) / (late_at_max + load * late_tokens_);
   };
-  // Until more is known, one gap is taken to be late.
+  // Until more is known, one gap is taken to be late. Answers of one token have none: nothing more comes to be known.
+  const double unknown = gaps > 0.0 || older_.prompts <= 0.0 ? 1.0 : 0.0;
   const double longer = borne_.most_beyond(late_tokens_, Span::s(1)).seconds();
   const double allowed =
-      std::min({slower(recent_.late + older_.late + 1.0, gaps + 1.0),
+      std::min({slower(recent_.late + older_.late + unknown, gaps + unknown),
                 slower(recent_.late_prompts + older_.late_prompts, prompts), longer / (1.0 - load + load * longer)});
   const auto keeps = [&](std::size_t p) { return recent_.at[p] + older_.at[p] <= allowed * at_max; };
   price_ = kPrices - 1;

@@ -98,6 +98,22 @@ TEST(TimePrice, StepsRunAtTheirLeastEnergyWhereNoGapIsLate) {
   EXPECT_FALSE(instance.late);
 }
 
+TEST(TimePrice, AnswersOfOneTokenHaveNoGapsToKeep) {
+  // Prompts alone, one each half second: after a minute without a gap none is taken to be late.
+  Running instance(0.005);
+  const auto prompts = [&](int count) {
+    MegaHertz clock;
+    for (int i = 0; i < count; ++i) {
+      clock = instance.step(0, 800);
+      instance.idle(Span::ms(400));
+    }
+    return clock;
+  };
+  EXPECT_EQ(prompts(20), kHigh) << "gaps may come yet";
+  EXPECT_EQ(prompts(280), kLow);
+  EXPECT_EQ(instance.run(2'000, 10, 0), kLow) << "gaps that are in time change nothing";
+}
+
 TEST(TimePrice, AShareOfLateGapsBuysASlowdown) {
   // One step in eleven has 800 prompt tokens and takes 90 ms: 9 % of gaps are late at any clock.
   const auto clock = [](double late_tokens) { return Running(late_tokens).run(5'000, 10, 800); };
