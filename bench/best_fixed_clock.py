@@ -49,8 +49,9 @@ PAPERS = ("voltanallm", "voltanallm-5l", "greenserve", "eco-freq")
 
 
 class Bench:
-    def __init__(self, scenario):
+    def __init__(self, scenario, differs):
         self.scenario = scenario
+        self.differs = differs
         self.apart = scenario == "voltanallm-2p2d"
 
     def run(self, recipe, settings):
@@ -72,7 +73,7 @@ class Bench:
         most = self.run("static-max", settings)
         if most is None or min(most[1:3]) < least:
             return None
-        ours = self.run("wattle", settings)
+        ours = self.run("wattle", settings + self.differs)
         clocks = [f"sweet-{p}%" for p in range(30, 0, -6)] + ["sweet"] + [f"sweet+{p}%" for p in range(4, 100, 4)]
 
         def saved(one):
@@ -123,8 +124,9 @@ def main():
     flags.add_argument("--random", type=int, default=0, help="so many drawn scenarios, not the list")
     flags.add_argument("--apart", action="store_true", help="prefill and decode on instances of their own; drawn")
     flags.add_argument("--seed", type=int, default=1)
+    flags.add_argument("--set", action="append", default=[], help="the recipe's alone, as `wattle sim` has it: not as it ships")
     args = flags.parse_args()
-    bench = Bench("voltanallm-2p2d" if args.apart else "synthetic-poisson")
+    bench = Bench("voltanallm-2p2d" if args.apart else "synthetic-poisson", args.set)
     count = args.random or (60 if args.apart else 0)
     rows = [row for row in (drawn(bench, count, args.seed) if count else listed(bench)) if row is not None]
     print(f"{len(rows)} scenarios")
