@@ -174,7 +174,8 @@ TEST(Tls, ARenewedCertificateHoldsForTheNextConnection) {
   put(second.key, first.key);
   EXPECT_FALSE(server.tls->look());
   EXPECT_NE(shown_to_a_client(), was);
-  EXPECT_GT(::SSL_write(running.ssl, "GET / HTTP/1.1\r\nHost: h\r\n\r\n", 29), 0) << "those that are there go on";
+  constexpr std::string_view kRequest = "GET / HTTP/1.1\r\nHost: h\r\n\r\n";
+  EXPECT_GT(::SSL_write(running.ssl, kRequest.data(), kRequest.size()), 0) << "those that are there go on";
   char answer[16];
   EXPECT_GT(::SSL_read(running.ssl, answer, sizeof answer), 0);
 }
