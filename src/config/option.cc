@@ -62,8 +62,7 @@ struct TextOf {
 /// What clock_from() reads.
 static constexpr const char* kClockForms =
     "MHz, \"max\", \"min\", \"sweet\", from there to max as \"sweet+25%\" or as far below as \"sweet-25%\", or a share "
-    "of "
-    "max as \"0.7x\"";
+    "of max as \"0.7x\"";
 
 std::optional<ClockSetting> clock_from(std::string_view text) {
   if (text == "max") return ClockSetting::highest();

@@ -264,8 +264,11 @@ void AgentLinks::polled(Link& link, const std::string& answer, Instant sent) {
   const auto report = read_agent_answer(answer);
   if (!report) return;
   const auto before = sort_out(link, *report);
+  const auto mine = [&](const std::string& name) {
+    return link.engines.contains(name) ? instance_of(name) : kNoInstance;
+  };
   for (const auto& engine : report->engines) {
-    const InstanceId instance = link.engines.contains(engine.name) ? instance_of(engine.name) : kNoInstance;
+    const InstanceId instance = mine(engine.name);
     if (instance == kNoInstance || !engine.energy_uj) continue;
     listener_.reading({instance, Picojoules(Int128{*engine.energy_uj} * 1'000'000), engine.power, engine.clock,
                        engine.commanded, middle, engine.emulated});
@@ -276,7 +279,7 @@ void AgentLinks::polled(Link& link, const std::string& answer, Instant sent) {
     journal::DecisionRecord record;
     record.kind = journal::DecisionKind::Clock;
     record.at = d.at + (middle - *report->now);
-    record.instance = link.engines.contains(d.engine) ? instance_of(d.engine) : kNoInstance;
+    record.instance = mine(d.engine);
     record.mode = d.mode;
     record.value = d.clock.value();
     record.reason = journal::kept_text(d.reason);
@@ -285,7 +288,7 @@ void AgentLinks::polled(Link& link, const std::string& answer, Instant sent) {
   link.next_step = report->next_step;
   std::vector<MeasuredStep> steps;
   for (const auto& m : report->steps) {
-    const InstanceId instance = link.engines.contains(m.engine) ? instance_of(m.engine) : kNoInstance;
+    const InstanceId instance = mine(m.engine);
     if (instance != kNoInstance) steps.push_back({instance, m.step});
   }
   if (!steps.empty() && listener_.steps) listener_.steps(std::move(steps));

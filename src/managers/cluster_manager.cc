@@ -19,7 +19,7 @@ ClusterManager::ClusterManager(const plan::LoadTable& table, const PoolMap& pool
 
 std::optional<ClusterOrder> ClusterManager::order(Instant now, int nodes_down) {
   const bool same_nodes = std::exchange(down_, nodes_down) == nodes_down;
-  if (!same_nodes) solved_.clear();
+  if (!same_nodes) solve_again_ = true;
   // The present epoch, as far as anything is known of it.
   const Instant begin = Instant(now.ns() / options_.epoch.ns() * options_.epoch.ns());
   if (!next_) {
@@ -42,7 +42,7 @@ std::optional<ClusterOrder> ClusterManager::order(Instant now, int nodes_down) {
 bool ClusterManager::outgrown(Instant begin) const {
   if (!options_.out_of_turn) return false;
   const auto peak_per_s = history_.peak(begin, begin + options_.epoch);
-  return !std::ranges::equal(peak_per_s, ordered_for_, std::ranges::less_equal());
+  return !std::ranges::equal(peak_per_s, solved_, std::ranges::less_equal());
 }
 
 /// A pool's GPUs are whole nodes where there are enough: what it leaves of one draws power and costs anyway.
@@ -62,8 +62,7 @@ double ClusterManager::node_usefully_carries(const plan::ProfiledClass& one) con
 /// For the load expected within an epoch, in force from `from` until `until`.
 ClusterOrder ClusterManager::make(Instant begin, Instant end, Instant from, Instant until) {
   auto peak_per_s = history_.peak(begin, end);
-  ordered_for_ = peak_per_s;
-  if (peak_per_s != solved_) {
+  if (std::exchange(solve_again_, false) || peak_per_s != solved_) {
     solution_ = solve(peak_per_s);
     solved_ = std::move(peak_per_s);
   }

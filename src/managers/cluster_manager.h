@@ -58,7 +58,7 @@ class ClusterManager {
   void keep_free(const std::vector<double>& reserve) {
     if (reserve == reserve_) return;
     reserve_ = reserve;
-    solved_.clear();
+    solve_again_ = true;
   }
 
   /// The order for the next epoch, once it is due; at the first call that for the present one, and another for it as
@@ -85,9 +85,9 @@ class ClusterManager {
   Span start_;
   LoadHistory history_;
   std::optional<Instant> next_;  ///< epoch not ordered yet
-  std::vector<double> solved_;   ///< peaks of the newest program; epochs shorter than a slot often have the same
+  std::vector<double> solved_;   ///< peaks of the newest order; epochs shorter than a slot often have the same
+  bool solve_again_ = true;      ///< what else the program is made of has changed since
   ClusterOrder solution_;
-  std::vector<double> ordered_for_;  ///< peaks of the newest order
   std::vector<double> reserve_;
   int down_ = 0;  ///< nodes, when it was last asked
 };

@@ -39,22 +39,23 @@ constexpr ClockSetting kLowestFixed = ClockSetting::from_sweet(-0.3);
 
 /// From what the recipe says, on every instance of `phase`, up; where that is the sweet spot, from below it.
 std::vector<std::string> clocks_from(const ClockSetting& own, Fleet fleet, bool prefill) {
-  std::vector<std::string> all;
-  const InstanceSpec* any = nullptr;
+  std::span<const MegaHertz> clocks;
   MegaHertz from{0}, lowest{0};
   for (const auto& spec : fleet) {
     if (prefills(*spec) != prefill) continue;
-    any = spec.get();
+    clocks = spec->clocks;
     from = std::max(from, own.on(*spec));
     lowest = std::max(lowest, (own == ClockSetting::sweet() ? kLowestFixed : own).on(*spec));
   }
-  for (const MegaHertz clock : any == nullptr ? std::vector<MegaHertz>() : any->clocks) {
-    if (clock >= lowest && clock < from) all.push_back(fmt::format("{}", clock.value()));
-  }
+  std::vector<std::string> all;
+  const auto add = [&](auto&& wanted) {
+    for (const MegaHertz clock : clocks) {
+      if (wanted(clock)) all.push_back(fmt::format("{}", clock.value()));
+    }
+  };
+  add([&](MegaHertz clock) { return clock >= lowest && clock < from; });
   all.emplace_back();
-  for (const MegaHertz clock : any == nullptr ? std::vector<MegaHertz>() : any->clocks) {
-    if (clock > from) all.push_back(fmt::format("{}", clock.value()));
-  }
+  add([&](MegaHertz clock) { return clock > from; });
   return all;
 }
 
