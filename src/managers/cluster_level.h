@@ -1,6 +1,7 @@
 #pragma once
-// The cluster manager as pool managers see it: they say what they observe and hear what holds for their pools. It
-// may be a process of its own; one that restarts takes the present epoch's order from what they observe.
+// The cluster manager as pool managers see it: they report observations and get the order that is in force for their
+// pools. It may run as a process of its own; after a restart it reconstructs the present epoch's order from what they
+// observe.
 #include <memory>
 #include <optional>
 #include <span>
@@ -10,26 +11,28 @@
 
 namespace wattle::managers {
 
-/// What goes up.
+/// Sent to the cluster manager.
 struct ClusterObservation {
-  std::vector<double> rate_per_s;  ///< by class, since last said; classes that are missing had none
-  std::vector<double> reserve;     ///< by pool: share of what it carries to be kept free beside the margin; none: 0
-  std::vector<int> gpus;           ///< by pool, of instances that serve or come; empty: nothing is there yet
-  std::vector<double> forwarded;   ///< by pool, share of what comes to it that goes on to larger ones
-  std::vector<int> down = {};      ///< GPUs of each node that is down
+  std::vector<double>
+      rate_per_s;               ///< requests per second by class, since the last observation; missing classes had none
+  std::vector<double> reserve;  ///< by pool: share of its capacity to keep free beyond the margin, in [0, 1); empty: 0
+  std::vector<int> gpus;        ///< by pool, of instances that serve or are starting; empty: none yet
+  std::vector<double> forwarded;  ///< by pool: share of its requests that goes on to larger pools, in [0, 1]
+  std::vector<int> down = {};     ///< GPUs of each node that is down
 };
 
-/// What comes down.
+/// Returned by the cluster manager.
 struct ClusterMandate {
   ClusterOrder present;
-  std::optional<ClusterOrder> next;  ///< ordered already: what grows is started now, the rest waits for its epoch
+  std::optional<ClusterOrder>
+      next;  ///< if ordered already: pools that grow are started now, other changes wait for its epoch
 };
 
 class ClusterLevel {
  public:
   ClusterLevel(std::shared_ptr<const plan::LoadTable> table, const HierarchyOptions& options);
 
-  /// The same observation said by several is one. A `now` before the last one counts as that.
+  /// Equal observations from several pool managers count once. A `now` before the last one is treated as equal to it.
   const ClusterMandate& mandate(const ClusterObservation& seen, Instant now);
   [[nodiscard]] const PoolMap& pools() const { return map_; }
 
@@ -46,7 +49,7 @@ class ClusterLevel {
   Instant heard_since_ = Instant::never();
 };
 
-/// What of a fleet goes up to a cluster manager.
+/// The part of a fleet's view that a cluster manager needs.
 [[nodiscard]] ClusterObservation observation(const PoolMap& map, std::span<const policy::Shape> shapes,
                                              const policy::ScalingView& view);
 

@@ -16,54 +16,54 @@
 namespace wattle::managers {
 
 enum class NodeRule : std::uint8_t {
-  Down,   ///< floor(PL / ML), what is left over to the next larger pool (paper)
-  Up,     ///< each pool for itself
-  Whole,  ///< equation 1 over all pools at once, in GPUs (ours: CBC solves it in the time that the epoch allows)
+  Down,   ///< floor(PL / ML), the rest goes to the next larger pool (paper)
+  Up,     ///< rounded up, each pool for itself
+  Whole,  ///< equation 1 over all pools at once, in GPUs (ours; solved by CBC)
 };
 
 struct ClusterOptions {
   Span epoch = Span::s(1800);
   int gpus_per_node = 8;
-  int nodes = 12;  ///< the cluster has no more
+  int nodes = 12;  ///< size of the cluster
   NodeRule rule = NodeRule::Down;
-  bool scales = true;          ///< false: sized once, for the peak of what is known when it begins
-  double margin = 0.0;         ///< share of what a node carries that is kept free
-  Watts unused_gpu;            ///< draw of a GPU of a node in use without an instance (Whole alone looks at it)
-  bool out_of_turn = false;    ///< an order, too, as soon as more comes than the newest was made for (ours)
-  bool within_limits = false;  ///< no load is planned into a pool of looser objectives (ours; paper: into any larger)
+  bool scales = true;        ///< false: sized once, for the peak of what is known at the start
+  double margin = 0.0;       ///< share of a node's capacity kept free
+  Watts unused_gpu;          ///< power of a GPU without an instance on a node in use (used by Whole only)
+  bool out_of_turn = false;  ///< makes a new order as soon as more arrives than the newest was made for (ours)
+  bool within_limits =
+      false;  ///< no load is planned into a pool of looser objectives (ours; paper: into any larger one)
   LoadForecastOptions load;
 };
 
-/// What it passes to the pools' managers, by pool.
+/// The order for the pool managers, by pool.
 struct ClusterOrder {
   std::vector<int> gpus;
-  std::vector<double> load_per_s;  ///< expected at the peak, in the pool's heaviest requests
-  std::vector<double> forwarded;   ///< share of what comes to the pool that goes to the next
-  std::vector<double> shed_per_s;  ///< beyond what can be carried usefully (plan::most_useful_load)
+  std::vector<double> load_per_s;  ///< expected at the peak, in requests per second of the pool's heaviest class
+  std::vector<double> forwarded;   ///< share of the pool's load that goes to the next one
+  std::vector<double> shed_per_s;  ///< beyond what can usefully be carried (plan::most_useful_load)
   Instant from, until;
-  std::int64_t number = 0;  ///< of its epoch, by the manager's clock: another order has another, or says else
-  std::string problem;      ///< why something is shed: which objective, what comes nearest; else empty
-  std::string tiers = {};   ///< which tiers of a class share a pool, and what either way takes; empty: there is one
+  std::int64_t number = 0;  ///< its epoch, by the manager's clock; a replacement within the epoch has the same
+  std::string problem;      ///< if load is shed: the objective at fault and the nearest configuration; else empty
+  std::string tiers = {};   ///< which tiers of a class share a pool, and the power of both options; empty: one tier
 };
 
 class ClusterManager {
  public:
-  /// `start`: what a new node takes (Overheads::start): orders are made so long before their epoch. `table` outlives
-  /// it.
+  /// `start`: time to start a node (Overheads::start), by which orders precede their epoch. `table` outlives it.
   ClusterManager(const plan::LoadTable& table, const PoolMap& pools, const ClusterOptions& options, Span start);
 
   [[nodiscard]] LoadHistory& history() { return history_; }
   [[nodiscard]] const LoadHistory& history() const { return history_; }
-  /// Besides the margin, by pool; holds from the next order on.
+  /// Reserve by pool, beyond the margin; used from the next order on.
   void keep_free(const std::vector<double>& reserve) {
     if (reserve == reserve_) return;
     reserve_ = reserve;
     solve_again_ = true;
   }
 
-  /// The order for the next epoch, once it is due; at the first call that for the present one, and another for it as
-  /// soon as more or fewer nodes are down, or out of turn. Demand above the cluster: as much as it carries, the rest by
-  /// pool in shed_per_s.
+  /// The order for the next epoch, once it is due. The first call returns the present epoch's; it is replaced as soon
+  /// as the number of failed nodes changes, or out of turn. If demand exceeds the cluster, as much as possible is
+  /// carried and the rest is in shed_per_s.
   [[nodiscard]] std::optional<ClusterOrder> order(Instant now, int nodes_down = 0);
 
  private:
@@ -84,12 +84,12 @@ class ClusterManager {
   ClusterOptions options_;
   Span start_;
   LoadHistory history_;
-  std::optional<Instant> next_;  ///< epoch not ordered yet
-  std::vector<double> solved_;   ///< peaks of the newest order; epochs shorter than a slot often have the same
-  bool solve_again_ = true;      ///< what else the program is made of has changed since
+  std::optional<Instant> next_;  ///< first epoch not ordered yet
+  std::vector<double> solved_;   ///< peaks of the newest order; epochs shorter than a slot often have equal ones
+  bool solve_again_ = true;      ///< other inputs of the problem have changed since
   ClusterOrder solution_;
   std::vector<double> reserve_;
-  int down_ = 0;  ///< nodes, when it was last asked
+  int down_ = 0;  ///< number of failed nodes at the last call
 };
 
 }  // namespace wattle::managers

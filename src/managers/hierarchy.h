@@ -1,6 +1,6 @@
 #pragma once
-// DynamoLLM's cluster and pool managers as one scaling policy (HPCA 2025, section IV-B). Clocks are the instance
-// managers' own.
+// DynamoLLM's cluster and pool managers combined as one scaling policy (HPCA 2025, section IV-B). Clocks are decided by
+// the instance managers.
 #include <memory>
 #include <utility>
 #include <vector>
@@ -13,11 +13,11 @@
 
 namespace wattle::managers {
 
-/// Asked every minute or so; a cluster epoch and a pool epoch are whole multiples of that. Each level's part is in
-/// Plan::levels: what it was given, what it passes below.
+/// Asked about every minute; cluster and pool epochs are multiples of the period. Plan::levels contains each level's
+/// part: what it was given and what it passed on.
 class Hierarchy final : public policy::ScalingPolicy {
  public:
-  /// `shapes`: the fleet's, by TP degree (one of each). Nodes come as instances of the largest.
+  /// `shapes`: the fleet's, one for each TP degree. Nodes start as instances of the largest shape.
   Hierarchy(const std::shared_ptr<const plan::LoadTable>& table, std::vector<policy::Shape> shapes,
             const HierarchyOptions& options)
       : cluster_(table, options),
@@ -32,10 +32,11 @@ class Hierarchy final : public policy::ScalingPolicy {
   }
 
   struct Heard {
-    std::vector<double> rate_per_s;  ///< by class, of what requests turn out to be
+    std::vector<double> rate_per_s;  ///< by actual class of the requests, as learned
     ClusterObservation observation;
   };
-  /// What both levels plan for; from now on by what has finished since last asked, too.
+  /// The load and observation for which both levels plan. Also learns from the requests that have finished since the
+  /// last call.
   [[nodiscard]] Heard hear(const policy::ScalingView& asked) {
     if (asked.turned_out != nullptr) {
       mistaken_.learn(*asked.turned_out);
@@ -51,7 +52,7 @@ class Hierarchy final : public policy::ScalingPolicy {
     return heard;
   }
   [[nodiscard]] const PoolMap& pools() const { return pools_.pools(); }
-  // Its levels, for processes of their own.
+  // The levels, to run as processes of their own.
   [[nodiscard]] ClusterLevel& cluster_level() { return cluster_; }
   [[nodiscard]] PoolLevel& pool_level() { return pools_; }
 

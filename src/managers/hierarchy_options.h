@@ -1,5 +1,5 @@
 #pragma once
-// What DynamoLLM's cluster and pool managers are made with, in one process or in several.
+// Options of DynamoLLM's cluster and pool managers, in one process or in several.
 #include <cstddef>
 #include <map>
 #include <vector>
@@ -12,15 +12,16 @@
 namespace wattle::managers {
 
 struct HierarchyOptions {
-  std::size_t pools = 0;  ///< 0: one for each class
-  /// Of instances at work, by TP degree: the cluster manager counts on no lower ones.
+  std::size_t pools = 0;  ///< 0: one per class
+  /// By TP degree: the lowest clocks of busy instances on which the cluster manager counts.
   std::map<int, MegaHertz> lowest_clocks;
   ClusterOptions cluster;
   PoolOptions pool;
   Overheads overheads;
   LearnedReserveOptions reserve;
-  bool proactive = true;  ///< nodes are started before their epoch; else when it begins
-  /// Requests per second by class and slot before the run; the fleet is sized for the last season or what is known.
+  bool proactive = true;  ///< nodes are started before their epoch; otherwise when it begins
+  /// Requests per second by class and slot before the run. A fixed fleet is sized for its last season, or for all of it
+  /// if shorter.
   std::vector<std::vector<double>> past;
 };
 

@@ -1,7 +1,7 @@
 #pragma once
-// How much of what instances carry is kept free, by the objectives that requests turn out to miss (ours). Load profiles
-// are of Poisson arrivals at instances that share them; real arrivals come in bursts, few instances share less, and
-// loads rise within a minute. What of it matters shows in what is late.
+// How much capacity is kept free, learned from the objectives that requests miss (ours; docs/decisions/0038). Load
+// profiles are measured with Poisson arrivals at instances that share them. Real arrivals are bursty, fewer instances
+// share less, and load rises within a minute. Late requests show how much of this matters.
 #include <span>
 #include <vector>
 
@@ -14,33 +14,33 @@
 namespace wattle::managers {
 
 struct LearnedReserveOptions {
-  double gain = 0.0;   ///< what a minute adds in which all requests are late beyond `late`; 0: nothing is kept free
-  double late = 0.01;  ///< share of requests that may be, besides those that no instance would serve in time
-  double most = 0.5;   ///< share of what instances carry
+  double gain = 0.0;   ///< increase per minute in which all requests beyond `late` are late; 0: nothing is kept free
+  double late = 0.01;  ///< share of requests that may be late, beyond those that no instance would serve in time
+  double most = 0.5;   ///< upper bound of the reserve, as a share of capacity
 };
 
-/// What is left of a margin and a reserve that are both kept free.
+/// Share of capacity that remains if both a margin and a reserve are kept free.
 [[nodiscard]] inline double with_reserve(double margin, double reserve) {
   return 1.0 - (1.0 - margin) * (1.0 - reserve);
 }
 
-/// An integral controller for each pool: it holds the share that is late where more instances help, and ends at `most`
-/// where they do not.
+/// An integral controller per pool. It settles where the share of late requests is `late`, or at `most` if more
+/// capacity does not help.
 class LearnedReserve {
  public:
   /// `pools` outlives it.
   LearnedReserve(const plan::LoadTable& table, const PoolMap& pools, const LearnedReserveOptions& options);
 
-  /// What has finished since it last heard, and to which pools its classes go by the weights in force (none: their
-  /// own). Unknown classes are ignored.
+  /// Requests that have finished since the last call, and the pools to which their classes go by the weights in force
+  /// (none: their own). Unknown classes are ignored.
   void learn(const TurnedOut& fresh, std::span<const PoolWeight> weights, Instant now);
-  /// In steps of 1/50, so that plans do not change from minute to minute.
+  /// Reserve by pool, a share of capacity, in steps of 1/50, so that plans do not change every minute.
   [[nodiscard]] std::vector<double> by_pool() const;
 
  private:
   const PoolMap& pools_;
   LearnedReserveOptions options_;
-  std::vector<double> late_;  ///< by class: share of requests that may be
+  std::vector<double> late_;  ///< by class: permitted share of late requests
   std::vector<double> reserve_;
   Instant heard_ = Instant::never();
 };

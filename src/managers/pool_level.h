@@ -1,6 +1,6 @@
 #pragma once
-// The pool managers of some pools, or of all: what comes from above and what they observe become the part of
-// the plan that is theirs. They may be processes of their own; those that restart take their pools' layout from what
+// The pool managers of some or all pools: they turn the cluster manager's mandate and their observations into their
+// part of the plan. They may run as processes of their own; after a restart they take their pools' layout from what
 // they observe.
 #include <cstdint>
 #include <memory>
@@ -14,20 +14,20 @@ namespace wattle::managers {
 
 class PoolLevel {
  public:
-  /// `shapes`: the fleet's, by TP degree (one of each). Nodes come as instances of the largest; those that the first
-  /// plan begins with as the pool manager splits them, where NodeRule::Whole counted on that.
+  /// `shapes`: the fleet's, one for each TP degree. Nodes start as instances of the largest; those of the first plan as
+  /// the pool manager splits them, if NodeRule::Whole counted on that.
   PoolLevel(std::shared_ptr<const plan::LoadTable> table, std::vector<policy::Shape> shapes,
             const HierarchyOptions& options);
 
-  /// Only these pools are its own; ascending, each once. Before the first plan.
+  /// Restricts this object to these pools (ascending, distinct). Before the first plan.
   void only(std::vector<std::size_t> pools) { mine_ = std::move(pools); }
 
-  /// Instances, steps and levels of its pools, and weights of the classes that belong to them. Requests go to the pool
-  /// of their class, the share that the cluster manager says on to larger ones, and past pools in which nothing serves
-  /// yet. The first plan has larger instances first, the order in which nodes hold all.
+  /// Instances, steps and levels of its pools, and weights of the classes that belong to them. Requests go to their
+  /// class's pool, the share that the cluster manager says to larger ones, and none to pools in which nothing serves
+  /// yet. The first plan lists larger instances first, the order in which nodes can hold all of them.
   [[nodiscard]] Plan plan(const policy::ScalingView& view, const ClusterMandate& mandate);
 
-  /// By pool, besides the margin.
+  /// Reserve by pool, beyond the margin, as a share of capacity.
   void keep_free(const std::vector<double>& reserve) {
     for (std::size_t p = 0; p < managers_.size(); ++p) managers_[p].keep_free(reserve[p]);
   }
@@ -65,12 +65,12 @@ class PoolLevel {
   std::vector<policy::Shape> shapes_;
   HierarchyOptions options_;
   PoolMap map_;
-  LoadHistory history_;  ///< for the load there is; what is expected is the cluster manager's
+  LoadHistory history_;  ///< for the actual load; the expected load is the cluster manager's
   std::vector<PoolManager> managers_;
   std::vector<PoolState> pools_;
   std::vector<std::size_t> mine_;
   std::optional<ClusterOrder> followed_, grown_;
-  Instant made_;  ///< when the order followed came
+  Instant made_;  ///< when the order being followed arrived
 };
 
 }  // namespace wattle::managers

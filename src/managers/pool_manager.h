@@ -20,18 +20,18 @@ struct PoolOptions {
   Span epoch = Span::s(300);
   bool out_of_turn = false;           ///< a layout that does not carry the load is changed before the epoch ends (ours)
   bool reshards = true;               ///< false: instances stay as they were started
-  bool top_clock = true;              ///< instances are taken to run at their highest clock (paper); else at the best
-  double subset = 0.5;                ///< share of the pool's GPUs that change at once; one step at least
-  double margin = 0.0;                ///< share of what instances carry that is kept free
+  bool top_clock = true;              ///< layouts are chosen for the highest clock (paper); false: for the best clock
+  double subset = 0.5;                ///< share of the pool's GPUs that change at once; at least one step
+  double margin = 0.0;                ///< share of capacity kept free
   bool bounds_clocks = false;         ///< passes a range of clocks to its instances' managers (ours)
-  Watts unused_gpu;                   ///< draw of a GPU of the pool's nodes without an instance
-  plan::ReshardProblem reshard = {};  ///< without layouts
+  Watts unused_gpu;                   ///< power of a GPU of the pool's nodes without an instance
+  plan::ReshardProblem reshard = {};  ///< without its layouts
 };
 
-/// Instances of a pool by TP degree.
+/// Instances of a pool: number by TP degree.
 using Layout = std::map<int, int>;
 
-/// What else there is; empty: GPUs are not accounted for.
+/// The rest of the cluster; empty: GPUs are not accounted for.
 struct Surroundings {
   std::span<const FleetMember> members;  ///< of all pools, in all phases
   std::span<const NodeView> nodes;
@@ -39,41 +39,41 @@ struct Surroundings {
 
 struct PoolDecision {
   Layout wanted;                ///< after the steps
-  std::vector<PlanStep> steps;  ///< re-shards, the largest saving first; or moves
+  std::vector<PlanStep> steps;  ///< re-shards, largest saving first; or moves
   Watts saving;                 ///< of all of them
   const char* reason = "";
 };
 
 class PoolManager {
  public:
-  /// `shapes` by position, as the fleet's; the pool's GPUs come in instances of these.
+  /// `shapes`: by position, as in the fleet; the pool's GPUs are used by instances of these.
   PoolManager(PoolId pool, std::span<const policy::Shape> shapes, const PoolOptions& options)
       : pool_(pool), shapes_(shapes.begin(), shapes.end()), options_(options) {}
 
-  /// Besides the margin.
+  /// A reserve beyond the margin, as a share of capacity.
   void keep_free(double reserve) { reserve_ = reserve; }
 
-  /// What the pool's GPUs draw when its load is shared out in proportion to what instances carry; none: it is more than
+  /// Power of the pool's GPUs if its load is shared in proportion to instances' capacity; none: the load exceeds what
   /// they carry within the class's limits.
   [[nodiscard]] std::optional<Watts> power(const plan::ShardClass& load, const Layout& layout, int gpus) const;
 
-  /// `members`: the pool's, serving and not changing, carry it, nothing kept free.
+  /// Whether `members` (the pool's, serving and not changing) carry the load, with nothing kept free.
   [[nodiscard]] bool carry(std::span<const FleetMember> members, const plan::ShardClass& load) const;
 
   /// From the lowest clock at which the layout carries the load to the highest; none: there are no profiles.
   [[nodiscard]] std::optional<ClockRange> clocks(const plan::ShardClass& load, const Layout& layout) const;
 
-  /// The best layout of so many GPUs: equation 1. Demand above it: what carries most.
+  /// The best layout of `gpus` GPUs, by equation 1. If the demand exceeds all layouts: the one that carries most.
   [[nodiscard]] Result<Layout> best(const plan::ShardClass& load, int gpus) const;
 
-  /// What a pool without instances begins with: the best layout, if it is to be re-sharded at all and nodes of
-  /// `gpus_per_node` hold that. None: whatever its GPUs come as.
+  /// The layout with which a pool without instances begins: the best one, if the pool re-shards at all and nodes of
+  /// `gpus_per_node` can hold it. None: as its GPUs come.
   [[nodiscard]] std::optional<Layout> begins_with(const plan::ShardClass& load, int gpus, int gpus_per_node) const;
 
-  /// `members`: the pool's, serving and not changing; instances on one node re-shard into others on its GPUs, and those
-  /// of it that are free. A change is taken when what it saves within the epoch outweighs what the steps cost, or when
-  /// the present layout does not carry the load. Where no other layout is better, instances move together so that a
-  /// node becomes empty, if that saves more than it costs.
+  /// `members`: the pool's, serving and not changing. Instances on one node are re-sharded into others on their GPUs
+  /// and the free ones of that node. A change is made if it saves more within the epoch than its steps cost, or if the
+  /// present layout does not carry the load. If no layout is better, instances are moved together so that a node
+  /// becomes empty, if that saves more than it costs.
   [[nodiscard]] PoolDecision decide(const plan::ShardClass& load, int gpus, std::span<const FleetMember> members,
                                     const Surroundings& around = {}) const;
 

@@ -1,5 +1,5 @@
 #pragma once
-// Which pool serves which class: n pools over the classes in their order, each for neighbouring ones.
+// Which pool serves which class: n pools over the ordered classes, each for neighbouring ones.
 #include <algorithm>
 #include <cstddef>
 #include <map>
@@ -12,13 +12,13 @@
 
 namespace wattle::managers {
 
-/// Pools are ordered as their classes are; the next pool serves larger requests. A pool is planned for as though all of
-/// its requests were of its largest class (`heaviest`): the others count as the load they are to that.
+/// Pools are ordered like their classes; the next pool serves larger requests. A pool is planned as if all of its
+/// requests were of its largest class (`heaviest`): others count as the equivalent load of that class.
 class PoolMap {
  public:
-  /// `pools` in [1, sizes of class]; 0: a pool for each. `table` outlives it. Where the table has tiers, each is so
-  /// many neighbours, the strictest tier's last.
-  /// `lowest_clocks`: by TP degree, of instances at work; plans count on no lower ones.
+  /// `pools` in [1, class sizes]; 0: one per size. `table` outlives it. If the table has tiers, each pool becomes one
+  /// per tier, the strictest tier's last. `lowest_clocks`: by TP degree, the lowest clocks of busy instances on which
+  /// plans count.
   PoolMap(const plan::LoadTable& table, std::size_t pools, std::map<int, MegaHertz> lowest_clocks = {});
 
   [[nodiscard]] std::size_t pools() const { return heaviest_.size(); }
@@ -27,10 +27,10 @@ class PoolMap {
   [[nodiscard]] std::size_t heaviest(std::size_t pool) const { return heaviest_[pool]; }
   [[nodiscard]] const plan::ProfiledClass& profile(std::size_t pool) const { return table_.classes[heaviest_[pool]]; }
   [[nodiscard]] std::size_t tiers() const { return tiers_; }
-  /// Where what a pool cannot take goes: that of the next stricter tier; of the strictest, to larger requests'
-  /// strictest. None: at least pools(). Always after `pool`.
+  /// Where load goes that a pool cannot take: to the next stricter tier's pool; from the strictest, to the strictest of
+  /// the next larger requests. None: at least pools(). Always greater than `pool`.
   [[nodiscard]] std::size_t next(std::size_t pool) const { return (pool + 1) % tiers_ == 0 ? pool + tiers_ : pool + 1; }
-  /// Requests per second by class as load of each pool, in its heaviest class's requests per second.
+  /// Converts requests per second by class into each pool's load, in requests per second of its heaviest class.
   [[nodiscard]] std::vector<double> by_pool(const std::vector<double>& rate_per_s) const;
   /// All pools as one problem.
   [[nodiscard]] plan::ShardingProblem problem(const std::vector<double>& load_per_s, int gpus, Watts unused_gpu) const;

@@ -1,5 +1,5 @@
 #pragma once
-// How something of each site's electricity goes on: its intensity, its price.
+// Forecasts of a quantity of each site's electricity: its carbon intensity or its price.
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -11,29 +11,28 @@
 
 namespace wattle::managers {
 
-/// The steps ahead: the forecaster's where it has learned enough, of `least` steps at least, else the last known value
-/// of each series.
+/// Forecast of the next `horizon` steps, by series: the forecaster's if it has learned enough (at least `least` steps),
+/// otherwise each series' last known value.
 [[nodiscard]] predict::Rows carried_on(predict::Forecaster* forecaster, const std::vector<std::vector<double>>& past,
                                        std::size_t horizon, std::size_t least);
 
 class SiteSeries {
  public:
-  /// What it is at a site at that time; none: unknown.
+  /// The value at a site and time; none: unknown.
   using Known = std::function<std::optional<double>(std::size_t site, Instant at)>;
   struct Options {
     std::size_t sites = 0;
     Span slot;
     std::size_t past_slots = 0;     ///< known before the run began, to forecast from
-    std::size_t least_history = 0;  ///< slots; with fewer the last ones are carried on
-    bool given = false;             ///< what is known of times to come is taken for what will be
+    std::size_t least_history = 0;  ///< slots; with fewer, the last value is used as the forecast
+    bool given = false;             ///< known future values are used as the forecast
   };
-  /// `known` may be empty: nothing ever is. `forecaster`: of each site's value per slot; null: the last is carried on.
+  /// `known` may be empty: nothing is known. `forecaster`: of each site's value per slot; null: the last value is used.
   SiteSeries(Known known, std::unique_ptr<predict::Forecaster> forecaster, const Options& options);
 
-  void begin(Instant now);    ///< once: what was known before
+  void begin(Instant now);    ///< once: loads the past
   void end_slot(Instant at);  ///< at the end of each slot
-  /// By site, for so many slots from `now` on. None: it is not known everywhere, and what is not known now is not known
-  /// for the slots to come, whatever was known before.
+  /// By site, for `slots` slots from `now` on. None if any site's present value is unknown, whatever was known before.
   [[nodiscard]] std::optional<predict::Rows> ahead(std::size_t slots, Instant now) const;
 
  private:

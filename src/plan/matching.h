@@ -10,8 +10,8 @@ struct MatchEdge {
   std::int64_t weight = 0;
 };
 
-/// Gives every left node its own right node, over edges only, with the largest sum of weights. Result: the right node
-/// of each left node; empty when not all can have one.
+/// Assigns each left node a distinct right node along the given edges, with the largest sum of weights. Returns the
+/// right node of each left node; empty if no complete assignment exists.
 [[nodiscard]] std::vector<int> max_weight_assignment(int lefts, int rights, const std::vector<MatchEdge>& edges);
 
 }  // namespace wattle::plan

@@ -15,44 +15,43 @@ class PoolsModel {
  public:
   struct Group {
     WorkerPool where;  ///< workers and load unset
-    int workers = -1;  ///< variables; load is -1 in Published
+    int workers = -1;  ///< indices of variables; load is -1 in Published
     int load = -1;
-    double usable = 0.0;  ///< mean load one worker may carry, in its type's units
+    double usable = 0.0;  ///< mean load that one worker may carry, in its type's units
     double cost = 0.0, load_cost = 0.0;
   };
 
-  /// `shedding` adds a variable per type for demand left unserved; the objective is then not the cost, but the sum over
-  /// types of the share of what the sites could carry of each at most that they do not: all types count alike.
+  /// `shedding` adds a variable per type for unserved demand. The objective is then not the cost but the sum over types
+  /// of the unserved share, relative to what the sites could carry of that type at most: all types count alike.
   PoolsModel(const PoolsProblem& problem, const PoolsOptions& options, const JouleWeights& weights,
              std::size_t partition, const PoolsPlan* previous, double alpha, bool shedding);
 
   [[nodiscard]] Milp& program() { return program_; }
   [[nodiscard]] const std::vector<Group>& groups() const { return groups_; }
-  /// How the program is put to the solver. All three have the same plans.
+  /// How the program is given to the solver. All three forms have the same plans.
   enum class Form : std::uint8_t {
-    Exact,   ///< as it is
-    Totals,  ///< whole numbers only for the sums over sites of each (type, mode); counts at a site may be broken
-    Counts,  ///< counts alone, every worker charged as if loaded evenly: simple rows, in which CBC finds points fast
+    Exact,   ///< unchanged
+    Totals,  ///< integers only for the sums over sites of each (type, mode); counts at a site may be fractional
+    Counts,  ///< counts only, each worker charged as if evenly loaded: simple rows, for which CBC finds points fast
   };
   void put(Form form);
-  /// Broken counts rounded down, then workers added where they cost least for what they still add; loads and totals are
-  /// left as they were. Empty when GPUs run out.
+  /// Rounds fractional counts down, then adds workers where they cost least for what they still contribute. Loads and
+  /// totals are unchanged. Empty if GPUs run out.
   [[nodiscard]] std::vector<double> round_up(const std::vector<double>& values) const;
-  /// Sites whose counts are broken in `values`, then the others with GPUs to spare, cheapest workers first, then the
-  /// rest.
+  /// Sites with fractional counts in `values`, then others with free GPUs, cheapest workers first, then the rest.
   [[nodiscard]] std::vector<std::size_t> sites_to_mend(const std::vector<double>& values) const;
-  /// Holds the workers of all sites but `free` at `values`; nothing: frees them all.
+  /// Fixes the workers of all sites except `free` at `values`; null: unfixes all.
   void hold_sites(const std::vector<double>* values, std::span<const std::size_t> free);
-  /// From "shed as little as possible" to "at that, as cheaply as possible".
+  /// Changes the objective from "shed as little as possible" to "shed that little, at least cost".
   void price_after_shedding(double shares);
-  /// Requests/s that count as 1 in loads and capacities of a type: 1, or of a very small demand that demand.
+  /// Requests/s that count as 1 in loads and capacities of a type: 1, or a very small demand itself.
   [[nodiscard]] double unit(std::size_t type) const { return units_[type]; }
-  /// Requests/s.
+  /// Unserved demand, requests/s.
   [[nodiscard]] double shed(std::size_t type, const std::vector<double>& values) const;
-  /// A point built from a plan of the same partition; empty when it does not fit.
+  /// A point built from a plan of the same partition; empty if it does not fit.
   [[nodiscard]] std::vector<double> start_from(const PoolsPlan& plan) const;
 
-  /// What a conflict is made of: one type's demand, or all GPUs of one kind.
+  /// What a conflict consists of: one type's demand, or all GPUs of one kind.
   [[nodiscard]] std::size_t constraint_groups() const { return types_.size() + kinds_.size(); }
   [[nodiscard]] bool has_rows(std::size_t group) const;
   void enforce(std::size_t group, bool on);
@@ -85,12 +84,12 @@ class PoolsModel {
   Milp program_;
   std::vector<Group> groups_;
   std::vector<std::vector<int>> totals_;                      ///< by type and mode; -1: none
-  std::vector<int> total_rows_;                               ///< that tie totals to counts
+  std::vector<int> total_rows_;                               ///< rows that tie totals to counts
   std::vector<int> demand_rows_, shed_;                       ///< by type
   std::vector<int> capacity_of_totals_, capacity_of_counts_;  ///< rows by type
   std::vector<double> units_;                                 ///< by type; see unit()
-  std::vector<double> demand_;                                ///< what the demand rows ask for, in these
-  std::vector<double> beyond_;  ///< while shedding: what is shed besides, as no GPUs are left for it
+  std::vector<double> demand_;                                ///< what the demand rows require, in these units
+  std::vector<double> beyond_;  ///< while shedding: unserved demand for which no GPUs are left
   struct KeptRow {
     int row;
     double least;
@@ -104,7 +103,7 @@ class PoolsModel {
     int had;  ///< workers of the previous plan
   };
   std::vector<Start> starts_;
-  std::vector<double> costs_;  ///< of the variables, while they are shed-first
+  std::vector<double> costs_;  ///< of the variables, while the objective is to shed as little as possible
   int shed_row_ = -1;
 };
 

@@ -1,5 +1,5 @@
 #pragma once
-// What FREESH's pool planner (section 3.1, equation 1) is asked and what it answers.
+// Input and output of FREESH's pool planner (section 3.1, equation 1).
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -10,14 +10,14 @@
 
 namespace wattle::plan {
 
-/// How a worker is built: GPUs by kind (index into PoolsProblem::kinds). A prefill/decode pair may use two kinds.
+/// How a worker is built: GPUs by kind (index into PoolsProblem::kinds). A P/D pair may use two kinds.
 struct WorkerMode {
   std::string name;
   std::vector<int> gpus;
-  /// Of several engines, such as a pair's two: each one's GPUs by kind, which stand together on a node; their sum is
-  /// `gpus`. Empty: all of a kind stand together.
+  /// If a worker has several engines, such as a pair: GPUs by kind of each, which are on one node; they sum to `gpus`.
+  /// Empty: all GPUs of a kind are on one node.
   std::vector<std::vector<int>> engines = {};
-  /// Calls visit(n) for every n of its GPUs of the kind that stand together.
+  /// Calls visit(n) for each group of n of its GPUs of the kind that must be on one node.
   template <typename Visit>
   void each_block(std::size_t kind, Visit&& visit) const {
     if (engines.empty()) visit(gpus[kind]);
@@ -35,7 +35,7 @@ struct WorkerRating {
   bool operator==(const WorkerRating&) const = default;
 };
 
-/// This share of a type's requests may be computed at these sites alone.
+/// A share of a type's requests that may be computed only at these sites.
 struct KeptShare {
   std::vector<bool> sites;  ///< by site
   double share = 0.0;       ///< of the type's demand, in every slot
@@ -51,15 +51,15 @@ struct PoolType {
   static constexpr std::size_t kMostKept = 8;
 };
 
-/// Some of a type's kept shares together: what the sites of any of them have to carry. All such unions, and no more,
-/// are needed for every request to have a place (Hall's condition).
+/// A union of some of a type's kept shares: what the sites of any of them must carry. All such unions together are
+/// necessary and sufficient for every request to have a place (Hall's condition).
 struct KeptUnion {
   std::vector<bool> sites;
   double share = 0.0;
 };
 [[nodiscard]] std::vector<KeptUnion> kept_unions(const PoolType& type);
 
-/// One way to cut requests into types; a plan uses exactly one.
+/// One way to divide requests into types; a plan uses exactly one.
 struct RequestPartition {
   std::string name;
   std::vector<PoolType> types;
@@ -70,9 +70,8 @@ struct PoolSite {
   std::vector<int> gpus;                     ///< free for this plan, by kind
   std::vector<GramsPerKwh> intensity;        ///< per slot; marginal intensities may be negative
   std::vector<double> price_usd_per_kwh;     ///< per slot; empty: unknown
-  std::vector<std::vector<int>> nodes = {};  ///< by kind: GPUs of each machine, on one of which a worker's GPUs of that
-                                             ///< kind stand together; a kind without: they may stand on any of its GPUs
-  std::vector<bool> modes = {};              ///< by mode: whether workers of it can be started there; empty: of any
+  std::vector<std::vector<int>> nodes = {};  ///< by kind: GPUs of each machine; a worker's are on one; none: on any
+  std::vector<bool> modes = {};              ///< by mode: whether workers of it can be started there; empty: all
   [[nodiscard]] bool has_mode(std::size_t mode) const { return modes.empty() || modes[mode]; }
 };
 
@@ -85,14 +84,15 @@ struct PoolsProblem {
 };
 
 enum class PoolsFormulation : std::uint8_t {
-  /// As released: every worker draws its peak power whatever its load, negative intensity rewards any worker, each
-  /// window stands alone, and an infeasible window has no plan.
+  /// As released: each worker draws its peak power whatever its load, negative intensity rewards any worker, windows
+  /// are independent, and an infeasible window has no plan.
   Published,
-  /// Power follows load, idle workers earn nothing, starting a worker costs, infeasible windows are relaxed by grades.
+  /// Power follows load, idle workers earn nothing, starting a worker costs energy, infeasible windows are relaxed in
+  /// steps.
   Wattle,
 };
 
-/// What is minimised. With one weight above zero the objective is in its unit (g, J, USD); with several, each is taken
+/// What is minimised. With one weight above zero, the objective has its unit (g, J, USD). With several, each term is
 /// relative to its mean magnitude over sites and slots, so that the weights are shares.
 struct PoolsObjective {
   double carbon = 1.0;
@@ -103,44 +103,44 @@ struct PoolsObjective {
 struct PoolsOptions {
   PoolsFormulation formulation = PoolsFormulation::Wattle;
   PoolsObjective objective;
-  double alpha = 1.1;  ///< capacity kept, as a multiple of peak demand (at least 1)
-  /// Wattle: a worker that the previous plan did not have draws idle power this long before it serves.
+  double alpha = 1.1;  ///< capacity as a multiple of peak demand (at least 1)
+  /// Wattle: a worker that the previous plan did not have draws idle power for this long before it serves.
   Span start_time = Span::s(60);
   double relative_gap = 1e-6;  ///< of the integer programs
   std::optional<int> nodes = std::nullopt;
-  std::optional<Span> time = std::nullopt;  ///< CPU time for each integer program; makes the result machine-dependent
+  std::optional<Span> time = std::nullopt;  ///< CPU time per integer program; makes the result machine-dependent
 };
 
 struct WorkerPool {
   std::size_t site = 0, type = 0, mode = 0;
   int workers = 0;
-  double load_per_s = 0.0;  ///< requests per second in the mean of the window, over all these workers
+  double load_per_s = 0.0;  ///< mean over the window, over all these workers
   bool operator==(const WorkerPool&) const = default;
 };
 
 enum class PoolsStatus : std::uint8_t {
-  Planned,     ///< all demand, with the margin asked for
+  Planned,     ///< all demand, with the requested margin
   Relaxed,     ///< all demand, with a margin of 1.0
-  Shed,        ///< as much of each type's demand as the sites can carry, all types alike
+  Shed,        ///< as much of each type's demand as the sites can carry, all types alike (see PoolsModel)
   Infeasible,  ///< no plan (Published only)
-  Unsolved,    ///< a limit of the solver was reached first
+  Unsolved,    ///< a limit of the solver was reached before a plan was found
 };
 
 struct PoolsPlan {
   PoolsStatus status = PoolsStatus::Unsolved;
-  std::string reason;              ///< one line for a person
+  std::string reason;              ///< one line for people
   std::size_t partition = 0;       ///< index into PoolsProblem::partitions
   std::vector<WorkerPool> pools;   ///< those with workers, ordered by site, type, mode
   double objective = 0.0;          ///< unit: see PoolsObjective
-  double bound = 0.0;              ///< no plan of this status has a lower objective
+  double bound = 0.0;              ///< lower bound on the objective of plans with this status
   double alpha = 0.0;              ///< the margin this plan keeps
-  std::vector<double> shed_per_s;  ///< by type: mean demand over the window left unserved
+  std::vector<double> shed_per_s;  ///< by type: mean unserved demand over the window
   std::vector<std::string>
-      binding;      ///< what together makes `alpha` as asked infeasible; each one alone suffices to lift
-  Joules energy;    ///< expected over the window; Published: at peak power
-  GramsCo2 carbon;  ///< expected; unlike the objective, with negative intensity counted in full
+      binding;    ///< constraints that together make the requested `alpha` infeasible; lifting any one of them suffices
+  Joules energy;  ///< expected over the window; Published: at peak power
+  GramsCo2 carbon;  ///< expected; negative intensity counts in full, unlike in the objective
   Usd cost;         ///< expected; 0 without prices
-  int started = 0;  ///< workers the previous plan did not have
+  int started = 0;  ///< workers that the previous plan did not have
   int nodes = 0;    ///< branch-and-bound nodes
   [[nodiscard]] bool found() const { return status <= PoolsStatus::Shed; }
 };

@@ -1,6 +1,6 @@
 #pragma once
-// From one sharding of a model over GPUs to another: who keeps what, what moves over which link, who serves meanwhile.
-// DynamoLLM (HPCA 2025), section IV-C and table VI.
+// From one sharding of a model over GPUs to another: which weights stay, what moves over which link, which instances
+// serve meanwhile. DynamoLLM (HPCA 2025), section IV-C and table VI.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -29,49 +29,50 @@ struct ReshardProblem {
   std::vector<WantedInstance> next;
 
   std::int64_t weight_bytes = 0;  ///< of the whole model
-  int slices = 8;                 ///< the weights move in so many equal parts, or in as many as the layouts need
+  int slices = 8;                 ///< the weights move in this many equal parts, or in as many as the layouts need
   double link_bytes_per_s = 300e9;
   double host_bytes_per_s = 25e9;  ///< for weights that no GPU of the node holds
-  Span sync = Span::s(1);          ///< the engine's own start, once the weights are in place
+  Span sync = Span::s(1);          ///< the engine's own start after the weights are in place
 
-  std::int64_t gpu_bytes = 0;      ///< memory of one GPU; 0: not checked, old instances serve on
-  std::int64_t kv_in_use = 0;      ///< KV cache that a present instance needs on each of its GPUs to serve on
+  std::int64_t gpu_bytes = 0;      ///< memory of one GPU; 0: not checked, old instances continue to serve
+  std::int64_t kv_in_use = 0;      ///< KV cache that a present instance needs on each of its GPUs to continue
   std::int64_t kv_at_start = 0;    ///< KV cache that a next instance needs on each of its GPUs to begin
-  std::int64_t runtime_bytes = 0;  ///< of one engine process on each of its GPUs, beside weights and KV cache
+  std::int64_t runtime_bytes = 0;  ///< of one engine process on each of its GPUs, in addition to weights and KV cache
 };
 
-/// Weights on one link. Links between different pairs of GPUs work in parallel, each link one transfer at a time.
+/// A transfer of weights on one link. Links between different pairs of GPUs work in parallel; each link has one
+/// transfer at a time.
 struct Transfer {
-  int from = 0;  ///< GPU; -1: from the host
+  int from = 0;  ///< GPU; -1: the host
   int to = 0;
   int first_slice = 0, slices = 0;  ///< slices of the weights, ReshardPlan::slices_per_model in all
   std::int64_t bytes = 0;
   Span start, finish;
 };
 
-/// What happens to an instance that is there now.
+/// What happens to a present instance.
 struct OldInstance {
-  bool unchanged = false;        ///< same GPUs, same shards: nothing happens to it
-  bool serves_on = true;         ///< until the new ones are ready; else it stops before anything moves
+  bool unchanged = false;        ///< same GPUs, same shards
+  bool serves_on = true;         ///< until the new ones are ready; false: it stops before anything moves
   double throughput_lost = 0.0;  ///< share of its throughput while weights move and engines start
   std::string reason;
 };
 
 struct ReshardPlan {
-  std::vector<PlacedInstance> placed;  ///< the next instances, in the order they were asked for
+  std::vector<PlacedInstance> placed;  ///< the next instances, in the order of the request
   int slices_per_model = 1;            ///< lcm of ReshardProblem::slices and all TP degrees
   std::int64_t bytes_moved = 0;
   std::vector<Transfer> transfers;  ///< by destination, source, start
   Span transfer_time;               ///< until the last weight is in place
-  Span total_time;                  ///< and engines are in step; 0 when nothing changes
+  Span total_time;                  ///< transfers and the start of the engines; 0 if nothing changes
   std::vector<OldInstance> old;     ///< by present instance
   double gpu_seconds_lost = 0.0;    ///< sum over present instances of GPUs x share lost x total_time
 };
 
 /// Places the next instances by a maximum-weight matching of their shards to GPUs (weight: bytes already there), then
-/// shares each missing slice out over the GPUs that hold it so that the busiest link ends soonest.
-/// That every pair of GPUs has a link of its own, as table VI assumes, is optimistic for a GPU that sends to several.
-/// Errors: a GPU used twice or outside the nodes, more GPUs asked of a node than it has, sizes below 1.
+/// distributes each missing slice over the GPUs that hold it so that the busiest link finishes soonest. As in table VI,
+/// each pair of GPUs has its own link, which is optimistic for a GPU that sends to several. Errors: a GPU used twice or
+/// outside the nodes, more GPUs requested of a node than it has, sizes below 1.
 [[nodiscard]] Result<ReshardPlan> plan_reshard(const ReshardProblem& problem);
 
 }  // namespace wattle::plan

@@ -1,5 +1,5 @@
 #pragma once
-// Is a sharding what it says it is? Works from the profiles alone and shares nothing with the planner.
+// Checks a sharding against its profiles. Shares no code with the planner.
 #include <string>
 #include <vector>
 
@@ -7,8 +7,8 @@
 
 namespace wattle::plan {
 
-/// What is wrong with `plan`, one line each: GPUs over the cluster's, loads that do not add up, limits missed, power
-/// that is not the profiles'. Empty: nothing.
+/// The faults of `plan`, one line each: more GPUs than the cluster has, loads that do not add up, missed limits, power
+/// that differs from the profiles'. Empty: none.
 [[nodiscard]] std::vector<std::string> check_sharding(const ShardingProblem& problem, const ShardingPlan& plan);
 
 }  // namespace wattle::plan

@@ -7,11 +7,11 @@ namespace wattle::policy {
 class Policy {
  public:
   virtual ~Policy() = default;
-  /// The events that it observes; asked once, before the first instance joins.
+  /// The kinds of events that it observes; asked once, before the first instance joins.
   [[nodiscard]] virtual EventKinds observes() const { return {}; }
   /// Whether it reads InstanceView::step, telemetry or clock_commanded. If not, they need not be up to date.
   [[nodiscard]] virtual bool reads_steps() const { return true; }
-  /// Called in shadow mode, too.
+  /// Also called in shadow mode.
   virtual void observe(const Event& event, Instant now) {
     (void)event;
     (void)now;

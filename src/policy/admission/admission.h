@@ -4,7 +4,7 @@
 
 namespace wattle::policy {
 
-/// May this request enter? Asked on arrival, and again for held requests whenever something leaves.
+/// Decides whether a request may enter. Asked on arrival, and again for held requests whenever a request leaves.
 class AdmissionPolicy : public virtual Policy {
  public:
   virtual AdmissionDecision admit(const Request& request, const FleetSnapshot& fleet) = 0;

@@ -3,7 +3,7 @@
 
 namespace wattle::policy {
 
-/// Everything enters; the engines' own queues absorb it.
+/// Admits everything; the engines' own queues absorb it.
 class AlwaysAdmit final : public AdmissionPolicy {
  public:
   AdmissionDecision admit(const Request&, const FleetSnapshot&) override { return {Admission::Admit, "always"}; }

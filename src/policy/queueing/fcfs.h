@@ -4,10 +4,10 @@
 namespace wattle::policy {
 
 struct FcfsOptions {
-  bool strict = false;  ///< one line for all pools: who waits for a full one holds up those behind
+  bool strict = false;  ///< one queue for all pools: a request that waits for a full pool blocks those behind it
 };
 
-/// First come, first served: all keys equal, so that arrival order decides.
+/// First come, first served: all keys are equal, so arrival order decides.
 class Fcfs final : public QueuePolicy {
  public:
   explicit Fcfs(FcfsOptions options = {}) : options_(options) {}

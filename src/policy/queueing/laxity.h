@@ -1,7 +1,7 @@
 #pragma once
-// Orders of held requests that know how long service takes: earliest deadline first, shortest remaining time first and
-// least laxity first (FREESH, section IV-C). All keys are fixed on arrival: the laxities of all that wait fall at the
-// same rate, so their order never changes, and a heap of keys is exact (O(log n); the paper re-sorts every tick).
+// Orders of held requests by service time: earliest deadline first, shortest remaining time first and least laxity
+// first (FREESH, section IV-C). All keys are fixed on arrival: the laxities of all waiting requests fall at the same
+// rate, so their order never changes and a heap of keys is exact (O(log n); the paper re-sorts every tick).
 #include <cstdint>
 
 #include "model/request.h"
@@ -11,27 +11,26 @@
 
 namespace wattle::policy {
 
-/// How long requests take where nobody waits. The defaults are of the release's profile of Llama3-70B (FREESH, Table
-/// 5).
+/// Service times without queueing. The defaults are from the release's profile of Llama3-70B (FREESH, Table 5).
 struct ServiceOptions {
   Span ttft = Span::ms(140);    ///< T_TTFT
   Span tbt = Span::ms(30);      ///< T_TBT
-  double window = 1.4;          ///< alpha_LLF: W = window x Lat, in which a request is to be done; > 0
+  double window = 1.4;          ///< alpha_LLF: W = window x Lat, the time in which a request should be done; > 0
   bool preemptive = false;      ///< a held request may displace a running one
-  Span margin = Span::ms(500);  ///< of the ranks; at least so much smaller the held one's must be
+  Span margin = Span::ms(500);  ///< a held request's rank must be smaller by at least this much
   Span congested;               ///< least laxity only while requests wait longer than this; 0: always
   [[nodiscard]] ServiceTime service() const { return {ttft, tbt}; }
 };
 
-/// Lat = T_TTFT + tokens x T_TBT, with the tokens predicted (max_tokens where nothing is) less those that came already.
+/// Lat = T_TTFT + tokens x T_TBT, with the predicted tokens (max_tokens if none are) less those already produced.
 [[nodiscard]] Span service_latency(const ServiceOptions& options, const Request& request, std::int32_t produced = 0);
 /// arrival + W: when it should be done.
 [[nodiscard]] Instant service_deadline(const ServiceOptions& options, const Request& request);
-/// l = (arrival + W) - now - T_remain; negative: it cannot be done in time any more.
+/// l = (arrival + W) - now - T_remain; negative: the request can no longer be done in time.
 [[nodiscard]] Span laxity(const ServiceOptions& options, const Request& request, std::int32_t produced, Instant now);
 
-/// What the three orders share. Preemptive, a held request displaces a running one whose rank is larger by more than
-/// the margin, which stands for what displacing costs: the prompt and the tokens so far are computed again.
+/// Common part of the three orders. If preemptive, a held request displaces a running one whose rank is larger by more
+/// than the margin. The margin represents the cost of displacing: the prompt and the tokens so far are computed again.
 class ServiceOrder : public QueuePolicy {
  public:
   explicit ServiceOrder(ServiceOptions options) : options_(options) {}
@@ -60,7 +59,7 @@ class ShortestRemainingFirst final : public ServiceOrder {
   [[nodiscard]] std::int64_t key_again(const Request& request, std::int32_t produced, Instant) override {
     return service_latency(options_, request, produced).ns();
   }
-  /// What is left of a running one falls as time goes on: both are ranked by when they would be done.
+  /// The remaining time of a running request falls with time: both are ranked by when they would be done.
   [[nodiscard]] std::int64_t waiting_rank(std::int64_t key, Instant now) const override {
     return key + now.ns() + options_.margin.ns();
   }
@@ -69,9 +68,9 @@ class ShortestRemainingFirst final : public ServiceOrder {
   }
 };
 
-/// With options.congested above zero only while requests wait longer than that on their way to an instance (moving
-/// mean; until the half again): FREESH finds that least laxity costs a little in normal load and wins under congestion.
-/// Else first come, first served.
+/// With options.congested above zero, least laxity applies only while requests wait longer than that on their way to an
+/// instance (moving mean; until it is below half of it again), and otherwise first come, first served: FREESH finds
+/// that least laxity costs a little under normal load and gains under congestion.
 class LeastLaxityFirst final : public ServiceOrder {
  public:
   using ServiceOrder::ServiceOrder;
@@ -79,14 +78,15 @@ class LeastLaxityFirst final : public ServiceOrder {
     return options_.congested > Span() ? EventKinds::of<event::Started>() : EventKinds();
   }
   void observe(const Event& event, Instant now) override;
-  /// The laxity it would have at the beginning of time: orders as the laxity at any instant does. Not congested: the
-  /// arrival, which is smaller than that by (window - 1) x Lat, so that those who came in calm times stay in front.
+  /// The laxity that the request would have at the beginning of time, which orders like the laxity at any instant.
+  /// Without congestion: the arrival time, which is smaller by (window - 1) x Lat, so that requests from before the
+  /// congestion stay in front.
   [[nodiscard]] std::int64_t key_again(const Request& request, std::int32_t produced, Instant) override {
     if (!active()) return request.arrival.ns();
     return laxity(options_, request, produced, Instant()).ns();
   }
   [[nodiscard]] bool preempts() const override { return options_.preemptive && active(); }
-  /// The laxity of those who wait falls; of those who run it stays what it was.
+  /// The laxity of waiting requests falls; that of running ones stays constant.
   [[nodiscard]] std::int64_t waiting_rank(std::int64_t key, Instant now) const override {
     return key - now.ns() + options_.margin.ns();
   }

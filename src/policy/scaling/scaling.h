@@ -1,5 +1,5 @@
 #pragma once
-// How many instances of which shape should run: the slowest of the four decisions.
+// How many instances of which shape should run: the slowest of the four kinds of decision.
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -15,38 +15,38 @@ namespace wattle::policy {
 /// A kind of instance that can be started. Plans name it by its position among the fleet's shapes.
 struct Shape {
   std::int32_t gpus = 1;
-  double max_load_per_s = 0.0;  ///< requests per second one instance carries without long tail latencies
+  double max_load_per_s = 0.0;  ///< requests per second that one instance carries without long tail latencies
   Span spawn_time;              ///< from the command until it serves
-  PoolId pool{};                ///< where one goes whose pool no plan states
-  std::vector<NodeId> nodes{};  ///< it can stand there alone; empty: anywhere
-  Role role = Role::Colocated;  ///< others are halves of pairs, and serve in none alone
+  PoolId pool{};                ///< the pool of an instance for which the plan states none
+  std::vector<NodeId> nodes{};  ///< nodes on which it can run; empty: any
+  Role role = Role::Colocated;  ///< other roles are halves of pairs, and serve only in pairs
   std::optional<PairShape> pair{};
 };
 
-/// The instances of one shape now. Gone ones are not counted.
+/// The present instances of one shape, without gone ones.
 struct ShapeCount {
-  std::int32_t coming = 0;  ///< started, not serving yet
+  std::int32_t coming = 0;  ///< started, not yet serving
   std::int32_t serving = 0;
   std::int32_t draining = 0;
-  Instant serving_since;  ///< the newest of the serving ones
+  Instant serving_since;  ///< when the newest of them began to serve
 };
 
 /// What a scaling policy may see. Spans are valid during the call.
 struct ScalingView {
   Instant now;
-  /// Requests per second that arrived in the last of the periods at which it is asked, by request class; at least one
-  /// entry, and none for classes above the highest that was ever seen.
+  /// Requests per second in the last period, by request class; at least one entry; classes above the highest ever seen
+  /// are missing.
   std::span<const double> rate_per_s;
   std::span<const ShapeCount> fleet;  ///< by shape
   std::span<const FleetMember> members = {};
-  std::span<const NodeView> nodes = {};      ///< empty: not accounted for
+  std::span<const NodeView> nodes = {};      ///< empty: GPUs are not accounted for
   std::span<const PoolWeight> weights = {};  ///< in force
   std::span<const ClockRange> clocks = {};   ///< in force
-  const TurnedOut* turned_out = nullptr;     ///< what has finished since it was last asked; null: not known
+  const TurnedOut* turned_out = nullptr;     ///< requests that have finished since the last call; null: unknown
 };
 
-/// Asked periodically, and at once when a node has gone or come back, or an instance begins to serve while weights in
-/// force shed something. One object per fleet. Wants at least one instance.
+/// Asked periodically, and at once when a node fails or returns, or when an instance begins to serve while the weights
+/// in force shed load. One object per fleet. Its plans have at least one instance.
 class ScalingPolicy : public virtual Policy {
  public:
   virtual Plan plan(const ScalingView& view) = 0;

@@ -13,10 +13,10 @@ struct SmallestEngineOptions {
 };
 
 /// throttLL'eM's autoscaler (Section IV-D): one engine, the smallest whose maximum load covers the observed rate; the
-/// largest where none does. An engine that is starting, or that has served for less than its grace period, gives way to
-/// a larger one only. The period begins when the engine begins to serve, and again whenever the rate lies in its range:
-/// above the next smaller engine's maximum load, at most its own. So two switches to a smaller engine are at least one
-/// grace period apart, whatever the rate does, and between them at most as many switches up as there are larger shapes.
+/// largest if none does. An engine that is starting, or that has served for less than its grace period, is replaced
+/// only by a larger one. The period begins when the engine begins to serve, and again whenever the rate is in its range
+/// (above the next smaller engine's maximum load, at most its own). So two switches to a smaller engine are at least
+/// one grace period apart, and between them there are at most as many switches up as larger shapes.
 class SmallestEngine final : public ScalingPolicy {
  public:
   explicit SmallestEngine(SmallestEngineOptions options);
@@ -29,7 +29,7 @@ class SmallestEngine final : public ScalingPolicy {
   Plan switch_to(std::size_t shape, Instant now, const char* reason);
 
   SmallestEngineOptions options_;
-  std::optional<std::size_t> current_;  ///< the shape last wanted
+  std::optional<std::size_t> current_;  ///< the shape wanted last
   Instant switched_at_;
   Instant grace_until_;
 };

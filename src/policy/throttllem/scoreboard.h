@@ -1,6 +1,6 @@
 #pragma once
-// throttLL'eM's scoreboard: the batch and its KV blocks over all future iterations of one instance, should nothing else
-// arrive.
+// throttLL'eM's scoreboard: the batch and its KV blocks in all future iterations of one instance, if no other request
+// arrives.
 #include <cstdint>
 #include <limits>
 #include <span>
@@ -17,12 +17,12 @@ struct Projected {
   RequestId id;
   std::int64_t start = 0;  ///< iteration that computes its prompt and first token
   std::int32_t prompt_tokens = 0;
-  std::int32_t predicted_tokens = 1;  ///< outlived: re-projected at limit_tokens
-  std::int32_t limit_tokens = 1;      ///< it cannot run longer
+  std::int32_t predicted_tokens = 1;  ///< when outlived: re-projected at limit_tokens
+  std::int32_t limit_tokens = 1;      ///< its maximum length
   Instant deadline = Instant::never();
-  bool lost = false;  ///< its deadline no longer constrains anyone
-  /// Predicted for the case that it outlives predicted_tokens and the grace: it is re-projected here before
-  /// limit_tokens. 0 (the paper): none.
+  bool lost = false;  ///< its deadline no longer constrains decisions
+  /// Predicted length if it outlives predicted_tokens and the grace: it is re-projected here before limit_tokens. 0
+  /// (the paper): none.
   std::int32_t second_tokens = 0;
 };
 
@@ -33,45 +33,45 @@ struct Stretch {
   std::int32_t requests = 0;
   std::int64_t kv_tokens_at_from = 0;  ///< at iteration j: this + (j - from) x requests
 
-  /// Sum over its iterations divided by their number, rounded down: what a duration affine in KV tokens needs.
+  /// Sum over its iterations divided by their number, rounded down: sufficient for a duration that is affine in KV
+  /// tokens.
   [[nodiscard]] std::int64_t mean_kv_tokens() const { return kv_tokens_at_from + (until - from - 1) * requests / 2; }
 };
 
-/// An event point per request instead of an entry per iteration: between two ends the batch is constant and KV only
-/// grows, so its peak lies in the iteration before each end, and that alone is stored. Adding and removing cost one
-/// pass over the requests and allocate nothing once reserved. Exact (tests: against a vector with one entry per
-/// iteration).
+/// Stores an event per request instead of an entry per iteration: between two ends the batch is constant and KV only
+/// grows, so its peak is in the iteration before each end, and only that is stored. Adding and removing take one pass
+/// over the requests and allocate nothing once reserved. Exact (tests: against a vector with one entry per iteration).
 class Scoreboard {
  public:
-  /// `grace`: iterations a request may outlive its prediction, expected to end in each next one, before it is
+  /// `grace`: iterations by which a request may outlive its prediction, expected to end in each next one, before it is
   /// re-projected at its limit (0: at once, as in the paper). Iteration counts drift by a few where prompts wait.
   explicit Scoreboard(std::int32_t block_size = 16, std::int32_t grace = 0);
 
   void reserve(std::size_t requests);
-  /// `next` is the first iteration that has not begun. Requests that should have ended and are still here have outlived
+  /// `next`: the first iteration that has not begun. Requests that should have ended and are still here have outlived
   /// their prediction. Never goes backwards while requests are on the board. The state depends on `next` alone, not on
-  /// how often this was called.
+  /// the number of calls.
   void advance(std::int64_t next);
 
   /// Adds; request.start <= next(). Values out of range are clamped: prompt >= 0, 1 <= predicted <= limit.
   void add(Projected request);
-  /// Adds on trial; exactly one commit() or roll_back() follows before anything else changes.
+  /// Adds on trial; exactly one commit() or roll_back() must follow before any other change.
   void add_virtually(const Projected& request);
   void commit() { trial_ = -1; }
   void roll_back();
 
-  /// Ended, early or late. False: not here.
+  /// Removes a request that ended, early or late. False: unknown.
   bool remove(RequestId id);
-  /// Its first token came out of iteration `start`, which may differ from what was assumed. False: not here.
+  /// Its first token came from iteration `start`, which may differ from what was assumed. False: unknown.
   bool restart(RequestId id, std::int64_t start);
-  /// From now on its deadline binds nobody.
+  /// From now on its deadline constrains no decision.
   void set_lost(std::size_t index);
 
   [[nodiscard]] std::size_t size() const { return entries_.size(); }
   [[nodiscard]] bool empty() const { return entries_.empty(); }
   [[nodiscard]] std::int64_t next() const { return next_; }
   [[nodiscard]] std::int32_t lost() const { return lost_; }
-  /// Highest KV[j] over all future iterations.
+  /// Highest number of KV blocks over all future iterations.
   [[nodiscard]] std::int64_t peak_blocks() const;
   /// When the first request outlives its prediction by more than the grace; never for an empty board.
   [[nodiscard]] std::int64_t first_overrun() const;
@@ -81,13 +81,13 @@ class Scoreboard {
   [[nodiscard]] std::int32_t batch_at(std::int64_t iteration) const;
   [[nodiscard]] std::int64_t blocks_at(std::int64_t iteration) const;
 
-  /// In order of end; equal ends are in no promised order.
+  /// Ordered by end; the order of equal ends is unspecified.
   [[nodiscard]] std::span<const Projected> requests() const { return entries_; }
-  /// First iteration without requests()[index], same order.
+  /// First iteration without requests()[index], in the same order.
   [[nodiscard]] std::span<const std::int64_t> ends() const { return ends_; }
 
   /// Calls visit(stretch, first, last) for each stretch in order; requests()[first, last) end with it. Stops when visit
-  /// answers false; returns whether it went to the end.
+  /// returns false; returns whether all were visited.
   template <typename Visit>
   bool walk(Visit&& visit) const {
     std::int64_t offsets = offset_sum_;
@@ -121,7 +121,7 @@ class Scoreboard {
   std::int32_t grace_;
   int shift_ = -1;  ///< log2(block_size) where that is whole
   std::int64_t next_ = 0;
-  std::int64_t offset_sum_ = 0;  ///< KV tokens at iteration j = this + j x requests, while all are here
+  std::int64_t offset_sum_ = 0;  ///< KV tokens at iteration j = this + j x requests, while all are running
   std::int32_t lost_ = 0;
   std::ptrdiff_t trial_ = -1;
   // Parallel, ascending by end.

@@ -13,61 +13,61 @@
 
 namespace wattle::policy {
 
-/// What a request that outlives its prediction is taken to become.
+/// The assumed length of a request that outlives its prediction.
 enum class Outlived : std::uint8_t {
   Limit,     ///< its max_tokens (the paper)
-  Residual,  ///< first what a LengthModel says that requests as long have become
+  Residual,  ///< first what a LengthModel predicts for requests that are already this long
 };
 
 struct ThrottllemOptions {
   double margin = 0.0;     ///< share of each objective kept in reserve, in [0, 1)
-  double inflation = 0.0;  ///< predicted lengths are taken (1 + this) times as long: the predictor's expected error
-  /// Iterations a request may outlive its prediction before it is re-projected at its max_tokens. The paper has 0 and
-  /// counts iterations in the engine; seen from outside, counts drift by a few.
+  double inflation = 0.0;  ///< predicted lengths are multiplied by (1 + this): the predictor's expected error
+  /// Iterations by which a request may outlive its prediction before it is re-projected at its max_tokens. The paper
+  /// has 0 and counts iterations in the engine; seen from outside, counts drift by a few.
   std::int32_t grace = 4;
   /// Admission counts the time to compute prompts against running requests' deadlines. The paper does not; with it,
-  /// less is admitted near saturation, and more requests are late for having waited. The clock always counts it.
+  /// less is admitted near saturation, and more requests are late because they waited. The clock always counts it.
   bool count_prefill = false;
   Outlived outlived = Outlived::Limit;
 };
 
-/// Of the clocks that keep every objective.
+/// Choice among the clocks that keep every objective.
 enum class ClockPick : std::uint8_t {
   Lowest,       ///< the paper
-  LeastEnergy,  ///< that at which what runs takes least energy by Beliefs::power; without that belief the lowest
+  LeastEnergy,  ///< least energy of the running requests by Beliefs::power; without that belief the lowest
 };
 
 struct ThrottllemClockOptions {
   ClockPick pick = ClockPick::Lowest;
-  std::vector<ClockSetting> clocks = {};               ///< to choose from, ascending; empty: all the instance has
-  ClockSetting lowest_clock = ClockSetting::lowest();  ///< with clocks empty: none below
+  std::vector<ClockSetting> clocks = {};               ///< to choose from, ascending; empty: all clocks of the instance
+  ClockSetting lowest_clock = ClockSetting::lowest();  ///< if `clocks` is empty: lower bound
   /// Choose again whenever a request ends or outlives its prediction, not only when one is admitted (as in the paper).
   bool on_leave = false;
-  /// The highest clock while requests are held, seen at the next change of the batch: a lower one keeps requests in the
-  /// cache for longer, and so those who wait for room. The paper's clock does not know of the queue.
+  /// Highest clock while requests are held, applied at the next change of the batch: a lower clock keeps requests in
+  /// the cache longer, and so those that wait for room. The paper's clock does not know the queue.
   bool max_while_held = false;
-  /// Share of the objectives the clock leaves unused, in [0, 1), on top of admission's margin. Admission may use it up:
-  /// with none, requests that were slowed down to their deadline leave no room to admit anyone (the paper has none).
+  /// Share of the objectives that the clock leaves unused, in [0, 1), beyond admission's margin. Admission may use it:
+  /// without it, requests that were slowed down to their deadline leave no room to admit others (the paper has none).
   double margin = 0.0;
-  bool park_idle = false;  ///< otherwise an instance without work keeps its clock
+  bool park_idle = false;  ///< false: an instance without work keeps its clock
   ClockSetting idle_clock = ClockSetting::lowest();
 };
 
 /// Admission of a fleet and clocks of its instances. The instances' objectives count: tbt bounds the mean iteration,
-/// e2e each request; an absent one bounds nothing.
+/// e2e each request; an absent one sets no bound.
 ///
-/// Admission makes the three checks. Instances are tried from the fewest assigned requests up; the first that passes is
-/// bound to. What the paper leaves open, decided: an instance without requests takes any request that fits its KV
-/// cache, so that nothing waits for ever; requests that miss their deadline with or without the newcomer become lost
-/// instead of blocking the queue; a prediction is clamped to [1, max_tokens] and to what the KV cache can hold, and an
-/// absent one is max_tokens; an instance whose predictor is absent or answers nonsense checks KV alone.
+/// Admission makes the three checks. Instances are tried in order of assigned requests, fewest first; the request is
+/// bound to the first that passes. Our choices where the paper says nothing: an instance without requests takes any
+/// request that fits its KV cache, so that nothing waits for ever; requests that miss their deadline with or without
+/// the new one become lost instead of blocking the queue; a prediction is clamped to [1, max_tokens] and to the KV
+/// cache, and an absent one is max_tokens; an instance without a plausible predictor checks KV only.
 ///
-/// The clock is the lowest that passes checks 2 and 3, by binary search, or of those that pass the one with which what
-/// runs takes least energy: far below the energy-optimal clock a batch takes longer and more. It is the highest while a
-/// lost request runs, when no clock passes, when telemetry is lost and when the predictor is not believed.
+/// The clock is the lowest that passes checks 2 and 3, by binary search, or among those that pass, the one at which the
+/// running requests use least energy: far below the energy-optimal clock a batch takes longer and uses more. It is the
+/// highest while a lost request runs, if no clock passes, if telemetry is lost and if the predictor is not plausible.
 class Throttllem final : public AdmissionPolicy, public FrequencyPolicy {
  public:
-  /// `length` is asked with Outlived::Residual; may be null.
+  /// `length` is used with Outlived::Residual; may be null.
   explicit Throttllem(const ThrottllemOptions& options, ThrottllemClockOptions clock = {},
                       std::shared_ptr<const LengthModel> length = nullptr);
 
@@ -76,15 +76,15 @@ class Throttllem final : public AdmissionPolicy, public FrequencyPolicy {
   }
   void observe(const Event& event, Instant now) override;
   AdmissionDecision admit(const Request& request, const FleetSnapshot& fleet) override;
-  /// Of an instance that has joined, and is colocated; for another the GPU's highest.
+  /// For a colocated instance that has joined; otherwise the GPU's highest clock.
   ClockDecision choose(const InstanceView& view, Instant now) override;
 
-  /// Null: no such instance.
+  /// Null: unknown instance.
   [[nodiscard]] const Scoreboard* board(InstanceId id) const;
   [[nodiscard]] const ThrottllemOptions& options() const { return options_; }
 
  private:
-  /// One instance, as long as it is there.
+  /// State of one instance while it is present.
   struct Instance {
     const InstanceSpec* spec;
     Scoreboard board;
@@ -92,12 +92,12 @@ class Throttllem final : public AdmissionPolicy, public FrequencyPolicy {
     std::vector<MegaHertz> clocks = {};  ///< ascending, not empty
     Span tbt = Span::max();              ///< objectives after admission's margin
     Span e2e = Span::max();
-    Span clock_tbt = Span::max();   ///< after the clock's, too
-    Span reserve = {};              ///< of each deadline, for the clock
+    Span clock_tbt = Span::max();   ///< after the clock's margin as well
+    Span reserve = {};              ///< before each deadline, for the clock
     bool holding = false;           ///< the newest request asked about has to wait
-    std::int64_t admissions = 0;    ///< counts what calls for another clock: admissions, no lost one left
-    std::int64_t turns = 0;         ///< how often holding began or ended
-    std::int64_t decided_for = -1;  ///< calls for another clock until then
+    std::int64_t admissions = 0;    ///< counts reasons for another clock: admissions, no lost request left
+    std::int64_t turns = 0;         ///< number of times that holding began or ended
+    std::int64_t decided_for = -1;  ///< reasons for another clock handled so far
     ClockDecision current = {};
 
     [[nodiscard]] const LatencyModel* latency() const { return spec->beliefs.latency; }
