@@ -1,5 +1,5 @@
 #pragma once
-// The per-request half of the control loop: classify, admit, hold, order, route, and exactly one fate for each request.
+// The per-request half of the control loop: classify, admit, hold, order, route, and exactly one fate per request.
 // Driver-neutral and single-threaded.
 #include <algorithm>
 #include <cstdint>
@@ -120,29 +120,29 @@ class FleetLoop {
     return policies_.queueing.policy && policies_.queueing.mode == Mode::Enforce;
   }
 
-  /// From now on requests are distributed over pools by these weights, of a plan that was checked. Empty: by the pools
-  /// of FleetLoopOptions::service, or without any over all instances alike. Held requests of classes that are shed
-  /// whole are refused.
+  /// From now on requests are distributed over pools by these weights, which belong to a checked plan. Empty: by the
+  /// pools of FleetLoopOptions::service, or without pools over all instances alike. Held requests of classes that are
+  /// shed entirely are refused.
   void reroute(std::span<const PoolWeight> weights, Instant now);
   [[nodiscard]] std::span<const PoolWeight> weights() const { return weights_; }
 
   /// From now on arriving requests are sorted into these classes: a plan may change the borders.
   void sort_by(const Classifier& classes, Instant now);
   [[nodiscard]] const Classifier& classes() const { return classes_; }
-  /// What requests are held to.
+  /// The objectives of requests.
   [[nodiscard]] const Objectives& objectives() const { return objectives_; }
   /// The objectives that this instance has to keep; null: those of its spec, to which all requests are held. Changes
   /// are announced by RequestPort::held_to.
   [[nodiscard]] const Slo* held_to(InstanceId id) const;
 
-  /// Call at next_tick(): looks for predicted misses of deadlines and acts on them.
+  /// Call at next_tick(): checks for predicted misses of deadlines and acts on them.
   void tick(Instant now);
   /// never(): nothing waits, or the emergency ladder is off.
   [[nodiscard]] Instant next_tick() const;
-  /// Some held request will be squashed if nothing else happens.
+  /// Whether some held request will be squashed if nothing else happens.
   [[nodiscard]] bool will_squash() const;
-  /// The result of RequestPort::withdraw, or of a preempt that had to ask the data plane: `taken`: the instance had not
-  /// begun the request and does not have it any more; else it goes on there.
+  /// The result of RequestPort::withdraw, or of a preempt that had to ask the data plane. `taken`: the instance had not
+  /// begun the request and no longer has it; otherwise it continues there.
   void withdrawn(RequestId id, bool taken, Instant now);
   /// The instance to which the request was sent could not be reached, or was lost before the first byte of the answer.
   /// The request is routed again from its first leg, to another instance if there is one. Ignored when the request is
@@ -161,7 +161,7 @@ class FleetLoop {
   [[nodiscard]] const InstanceView* find(InstanceId id) const;
   /// The same for displays; an empty view for an instance that is gone.
   [[nodiscard]] const InstanceView& shown(InstanceId id) const;
-  /// Some instance, or with P/D roles one of each, accepts requests.
+  /// Whether some instance, or with P/D roles one of each, accepts requests.
   [[nodiscard]] bool ready() const { return ready_models_ != 0; }
   [[nodiscard]] bool ready(int model) const { return (ready_models_ >> model & 1) != 0; }
 
@@ -169,36 +169,36 @@ class FleetLoop {
   /// Why a request is being taken back from its instance.
   struct Withdrawal {
     enum What : std::uint8_t { None, Again, Squash } what = None;
-    InstanceId to = kNoInstance;  ///< it starts again there; kNoInstance: where routing says
+    InstanceId to = kNoInstance;  ///< where it starts again; kNoInstance: routing decides
   };
   struct Entry {
     Entry(const Request& arrived, Tag its_tag, int its_model)
         : request(arrived), tag(its_tag), stated_output_tokens(arrived.predicted_output_tokens), model(its_model) {}
     Request request;  ///< with our prediction of its length
     Tag tag;
-    std::int32_t stated_output_tokens;  ///< the prediction it came with
+    std::int32_t stated_output_tokens;  ///< the prediction with which it arrived
     Instant dispatched;
-    Instant computed = Instant::never();  ///< its prompt, on a prefill instance
+    Instant computed = Instant::never();  ///< when its prompt was computed, on a prefill instance
     InstanceId prefill = kNoInstance;     ///< none: held
     InstanceId decode = kNoInstance;      ///< of a second leg
-    std::int32_t produced = 0;            ///< tokens, before it was last displaced
+    std::int32_t produced = 0;            ///< tokens before it was last displaced
     int model;
-    std::int64_t rank = 0;     ///< in running_, while it is there
-    bool may_displace = true;  ///< once, and not after it was displaced: no two can take turns
-    bool answered = false;     ///< its first token has come out
-    bool prefilling = false;   ///< the prefill instance counts it, too: both legs were bound at once
+    std::int64_t rank = 0;     ///< its rank in running_
+    bool may_displace = true;  ///< only once, and not after it was displaced: two requests cannot take turns
+    bool answered = false;     ///< its first token has come
+    bool prefilling = false;   ///< the prefill instance counts it as well: both legs were bound at once
     Role prefill_role = Role::Colocated;
-    std::int64_t held = -1;  ///< its Held::sequence; none: it is not held
-    std::int64_t key = 0;    ///< its queue policy's
+    std::int64_t held = -1;  ///< its Held::sequence; -1: not held
+    std::int64_t key = 0;    ///< the queue policy's key
     Instant held_since = Instant();
     Withdrawal withdrawal = {};
-    InstanceId avoided = kNoInstance;  ///< where it was lost
+    InstanceId avoided = kNoInstance;  ///< the instance that lost it
   };
   static constexpr const char* kNoPlace = "no instance at a site where its tenant's requests may be";
   static constexpr const char* kUnready = "no instance is ready";
   static constexpr const char* kShed = "shed: the fleet cannot carry its class, try again later";
   struct Held {
-    std::int64_t key;  ///< the queue policy's, or the deadline
+    std::int64_t key;  ///< the queue policy's key, or the deadline
     std::int64_t sequence;
     RequestId id;
   };
@@ -209,16 +209,16 @@ class FleetLoop {
     }
   };
 
-  /// Instances that take first legs, and second ones.
+  /// Instances that take first legs, and those that take second legs.
   struct Candidates {
     std::vector<const InstanceView*> prefill;
     std::vector<const InstanceView*> decode;
   };
   [[nodiscard]] static const std::vector<const InstanceView*>& of(const Candidates& from, journal::DecisionKind kind);
-  /// Those of them that have its model and stand where it may be. Valid until the next call.
+  /// Those that have the request's model and are where it may be. Valid until the next call.
   [[nodiscard]] std::span<const InstanceView* const> fit_for(const Entry& entry,
                                                              std::span<const InstanceView* const> from);
-  /// The pool and the instance in it; says in the entry's request which pool.
+  /// Chooses the pool and an instance in it; stores the pool in the entry's request.
   RouteDecision pick(journal::DecisionKind kind, Entry& entry, Instant now);
   RouteDecision pick_pool(Entry& entry, Instant now);
   RouteDecision pick_in(PoolId pool, std::span<const InstanceView* const> candidates, Request& request,
@@ -228,36 +228,36 @@ class FleetLoop {
   [[nodiscard]] bool its_pair_accepts(const InstanceView& view) const;
   RouteDecision pick_in_pair(const InstanceView& prefill, const Request& request, Instant now);
   void end_pairs_with(InstanceId decode, Instant now);
-  /// Some instance, in whatever phase, is where it may be.
+  /// Whether some instance, in any phase, is where the request may be.
   [[nodiscard]] bool has_place(const Request& request) const;
-  /// No instance accepts it, and such requests wait for so long at most.
+  /// Whether no instance accepts it and its waiting time is limited.
   [[nodiscard]] bool unready(const Entry& entry);
   void refuse_unready(Instant now);
-  /// `prefilling`: the prefill instance goes on counting it.
+  /// `prefilling`: the prefill instance continues to count it.
   void bind(RequestId id, bool prefilling, Instant now);
   void hold(Entry& entry, Instant now);
   std::int64_t policy_key(const Entry& entry, Instant now);
-  /// It has been dispatched, or is not any more.
+  /// It has been dispatched, or (below) no longer is.
   void runs(Entry& entry, Instant now);
   void runs_no_more(const Entry& entry);
-  /// Its instance does not have it any more, and it is not over.
+  /// Its instance no longer has it, and it is not over.
   void taken_back(Entry& entry, const char* reason, Instant now);
   void start_again(Entry& entry, const Withdrawal& withdrawal, Instant now);
   [[nodiscard]] RequestId least_urgent(const Entry& for_whom, std::int64_t than);
-  /// The first of the held displaces a running one that is less urgent; one at a time.
+  /// The first held request displaces a less urgent running one; one at a time.
   void perhaps_preempt(Instant now);
-  /// `bound`: where admission wants it; kNoInstance: routing chooses.
+  /// `bound`: the instance chosen by admission; kNoInstance: routing chooses.
   bool try_start(Entry& entry, const RouteDecision& bound, Instant now);
   void retry_held(Instant now);
-  /// Requests held for the same instances: those of one class, model and residency, undivided or not, or all.
+  /// Requests held for the same instances: those of one class, model and residency, undivided or not; or all.
   using Line = std::vector<Held>;  ///< a heap by LeavesLater
   [[nodiscard]] Line& line_of(const Entry& entry);
-  /// The line whose first is to be tried next, of those that did not stop in this round; null: none.
+  /// The queue whose first request is to be tried next, of those that did not stop in this round; null: none.
   Line* next_line();
-  /// Takes from the front of a line those that have left.
+  /// Removes requests that have left from the front of a queue.
   void drop_left(Line& line);
   [[nodiscard]] std::int64_t key_of(const Entry& entry) const;
-  /// Sorts held requests into lines again.
+  /// Sorts held requests into queues again.
   void line_up();
   bool release_first(Line& line, Instant now);
   ClassId turn_away(const Request& request, Refusal refusal, const char* reason, Instant now);
@@ -280,9 +280,9 @@ class FleetLoop {
   [[nodiscard]] InstanceView* view(InstanceId id);
   [[nodiscard]] InstanceView& at(InstanceId id);
   void assign(InstanceId id, const Entry& entry, int sign, Instant now);
-  /// What instances have to keep, by their pools.
+  /// Updates the objectives of instances by their pools.
   void hold_to_pools(Instant now);
-  /// Calls visit(id) for each instance that counts it.
+  /// Calls visit(id) for each instance that counts the request.
   template <typename Visit>
   static void each_place(const Entry& entry, Visit&& visit) {
     visit(entry.decode == kNoInstance ? entry.prefill : entry.decode);
@@ -290,7 +290,8 @@ class FleetLoop {
   }
   /// Its first token has come.
   void answered(Entry& entry);
-  /// From its decode instance: both hear what it waited since its prompt was computed.
+  /// Its first token has come from its decode instance: both instances are informed how long it waited since its prompt
+  /// was computed.
   void decode_answers(const Entry& entry, Instant now);
   void rebuild_candidates();
   void refresh(std::span<const InstanceView* const> views, Instant now);
@@ -301,48 +302,48 @@ class FleetLoop {
   InstanceIndex index_;                  ///< of instances_
   Candidates candidates_;
   std::vector<Candidates> by_pool_;  ///< where there are several
-  std::vector<ModelMask> has_;       ///< as instances_
-  bool models_differ_ = false;       ///< some instance has not every model
+  std::vector<ModelMask> has_;       ///< in order of instances_
+  bool models_differ_ = false;       ///< some instance lacks a model
   ModelMask ready_models_ = 0;
-  std::vector<Residency> residencies_{1};  ///< of tenants, each once; the first: anywhere
-  bool some_undivided_ = false;            ///< such a request has come
+  std::vector<Residency> residencies_{1};  ///< distinct ones of tenants; the first: anywhere
+  bool some_undivided_ = false;            ///< a request with Request::undivided has arrived
   std::vector<const InstanceView*> fit_;   ///< scratch
   DispatchPolicies policies_;
   struct Observer {
     policy::Policy* policy;
     EventKinds kinds;
   };
-  std::vector<Observer> observers_;  ///< each policy once, those that are off left out
-  RandomStream prefill_random_;      ///< one stream per slot: shadowing one never shifts the other
+  std::vector<Observer> observers_;  ///< each policy once, without those that are off
+  RandomStream prefill_random_;      ///< one stream per slot: shadowing one does not shift the other
   RandomStream decode_random_;
   FleetLoopOptions options_;
   Classifier classes_;
   Objectives objectives_;
   PoolRouter pools_;
-  PoolObjectives held_to_;  ///< by instance, as instances_
+  PoolObjectives held_to_;  ///< by instance, in order of instances_
   std::vector<PoolWeight> weights_;
   RequestPort& port_;
   journal::Sink& sink_;
   std::unordered_map<std::int64_t, Entry> requests_;
-  std::vector<Line> lines_{1};        ///< with requests that have left, until their turn comes
+  std::vector<Line> lines_{1};        ///< including requests that have left, until their turn comes
   std::vector<bool> stopped_{false};  ///< by line, in this round of retries
-  std::int64_t left_in_lines_ = 0;    ///< at most: held requests that have left, and whose places in lines have not
+  std::int64_t left_in_lines_ = 0;    ///< upper bound on held requests that have left but are still in queues
   std::int64_t held_sequence_ = 0;
-  std::vector<std::vector<RequestId>> unbegun_;  ///< as instances_: without a first token, in order of dispatch
-  std::vector<Instant> boosted_;                 ///< as instances_: until then
+  std::vector<std::vector<RequestId>> unbegun_;  ///< by instance: without a first token, by dispatch
+  std::vector<Instant> boosted_;                 ///< in order of instances_: until when
   Instant next_look_;
-  bool by_deadline_ = false;                                 ///< lines are in order of deadlines
+  bool by_deadline_ = false;                                 ///< queues are ordered by deadline
   bool preemptive_ = false;                                  ///< the queue policy is, and enforced
   bool strict_ = false;                                      ///< likewise
   std::set<std::pair<std::int64_t, std::int64_t>> running_;  ///< (rank, request), if preemptive_
-  RequestId displacing_{-1};                                 ///< announced, not yet given up
+  RequestId displacing_{-1};                                 ///< announced, not yet taken back
   bool retrying_ = false;
   bool retry_again_ = false;
   journal::RequestCounts counts_;
   TurnedOut turned_out_;
   journal::TokenCounts tokens_;
-  std::vector<std::int64_t> refreshed_;  ///< as instances_: the round in which its view was last brought up to date
-  std::int64_t round_ = 0;               ///< counts what happened; views are refreshed at most once in each
+  std::vector<std::int64_t> refreshed_;  ///< in order of instances_: the round in which its view was last updated
+  std::int64_t round_ = 0;               ///< counts events; views are refreshed at most once in each round
 };
 
 }  // namespace wattle::control

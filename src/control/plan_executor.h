@@ -1,6 +1,6 @@
 #pragma once
-// The slow half of the control loop: asks a planner and carries its plans out, without ever leaving the fleet, or a
-// pool that requests are sent to, without a serving instance by its own doing. Driver-neutral and single-threaded.
+// The slow half of the control loop: asks a planner and carries out its plans, without ever leaving the fleet, or a
+// pool that receives requests, without a serving instance through its own actions. Driver-neutral and single-threaded.
 #include <deque>
 #include <limits>
 #include <memory>
@@ -18,51 +18,51 @@ namespace wattle::control {
 
 struct PlanExecutorOptions {
   Span period = Span::s(10);
-  /// The policy is asked before a period ends when a sixth of one has brought so many times what it brought in the last
-  /// period, and clearly so; 0: never.
+  /// The policy is asked before a period ends if a sixth of a period has brought more than this multiple of the last
+  /// period's rate, by a significant margin; 0: never.
   double surge = 0.0;
   std::vector<policy::Shape> shapes;
-  Span retry = Span::s(10);        ///< after a failed start; doubles with each one after that, up to
-  Span retry_max = Span::s(300);   ///< this, until one of the shape serves
-  Span spawn_limit = Span::max();  ///< one that is not up after this is stopped, and counts as failed
-  std::int32_t at_once = std::numeric_limits<std::int32_t>::max();  ///< so many changes are under way at most
+  Span retry = Span::s(10);        ///< wait after a failed start; doubles with each further one,
+  Span retry_max = Span::s(300);   ///< up to this, until an instance of the shape serves
+  Span spawn_limit = Span::max();  ///< an instance that is not up after this is stopped and counts as failed
+  std::int32_t at_once = std::numeric_limits<std::int32_t>::max();  ///< upper limit of simultaneous changes
   std::vector<Node> nodes;                                          ///< empty: GPUs are not accounted for
-  std::vector<GpuPlace> places;  ///< where instances may stand; empty: on any GPUs of a node
+  std::vector<GpuPlace> places;  ///< where instances may be; empty: on any GPUs of a node
   plan::ReshardProblem reshard;  ///< weights, links, memory; its layouts are ignored
-  bool weights_beside = false;   ///< who starts beside an instance that serves takes the weights over its node's links
-  bool beside_draining = false;  ///< one that drains holds no GPU any more: who comes next shares it meanwhile
+  bool weights_beside = false;  ///< an instance that starts beside a serving one gets the weights over its node's links
+  bool beside_draining = false;  ///< a draining instance no longer holds its GPUs: a new one shares them meanwhile
 };
 
-/// With `weights_beside` one that starts on a node where another serves gets its weights from that one's GPUs, and is
-/// up as soon as a re-shard's would be, if that is sooner than its shape's start.
+/// With `weights_beside`, an instance that starts on a node where another one serves gets its weights from that one's
+/// GPUs, and is up as soon as a re-shard's would be, if that is sooner than its shape's start.
 ///
-/// Counts are reached by shadow instancing: what is missing is called back from draining or started; what is too much
-/// goes on serving until all that is wanted serves, and then drains (earlier only if it holds the GPUs that are
-/// missing). One that is no longer wanted before it serves is stopped. An instance that dies is replaced: at once when
-/// it served, after a pause when it was starting.
+/// Counts are reached by shadow instancing: missing instances are called back from draining or started; surplus ones
+/// serve until all wanted ones serve, and then drain (earlier only if they hold missing GPUs). An instance that is no
+/// longer wanted before it serves is stopped. One that dies is replaced: at once if it served, after a pause if it was
+/// starting.
 ///
 /// A pair (policy::Shape::pair) is one member of two instances. Both start at once, and it serves when both do. Its
-/// prefill instance drains first, then the decode instance, which takes what comes from there; then both end. Where one
-/// dies the other gets no new requests, finishes what it has and ends, and another pair starts: nobody is paired again,
-/// since prompts that are computed are at the one and their answers at the other. Before it serves both end. Pairs are
-/// neither moved nor re-sharded.
+/// prefill instance drains first, then the decode instance, which takes what comes from there; then both end. If one
+/// dies, the other gets no new requests, finishes its work and ends, and another pair starts: halves are not paired
+/// again, because computed prompts are at one and their answers at the other. If one dies before the pair serves, both
+/// end. Pairs are neither moved nor re-sharded.
 ///
-/// Stated steps begin in their order, each as soon as nothing would go dark by it; what the counts want comes beside
-/// them, and takes them for done. A re-shard lets the old instances serve until the new ones do if memory holds both
-/// (plan::plan_reshard), else they leave first. A newer plan drops the steps that have not begun; a re-shard that has
-/// begun is finished if the newer plan still wants instances like its new ones, or one of them serves, else rolled
-/// back. Weights hold once every pool they name serves, clock ranges at once.
+/// Stated steps begin in order, each as soon as it leaves no pool without a serving instance; changes that counts
+/// require run in parallel and treat the steps as done. A re-shard lets the old instances serve until the new ones do
+/// if memory holds both (plan::plan_reshard); otherwise they leave first. A newer plan drops steps that have not begun;
+/// a re-shard that has begun is finished if the newer plan still wants instances like its new ones or one of them
+/// serves, otherwise rolled back. Weights take effect once every pool they name serves, clock ranges at once.
 ///
 /// Re-entrant: a port may call serving() from within open() and drained() from within drain().
 class PlanExecutor {
  public:
-  /// `policy` may be null (nothing is ever asked), so may its mode be Off. `shadow` asks and journals only.
+  /// `policy` may be null or its mode Off: it is never asked. In shadow mode it is asked and journaled only.
   PlanExecutor(std::shared_ptr<policy::ScalingPolicy> policy, Mode mode, PlanExecutorOptions options, FleetPort& port,
                journal::Sink& sink);
 
-  /// An instance that is there already, in whatever phase: at the start, or when this executor takes over from one that
-  /// is gone. Without GPUs it is given some. Two on one GPU are a re-shard under way, the one adopted later its new
-  /// one. False: no node has room for it.
+  /// An instance that is present already, in any phase: at the start, or when this executor takes over from one that is
+  /// gone. An instance without GPUs is assigned some. Two on one GPU are a re-shard in progress; the one adopted later
+  /// is its new one. False: no node has room for it.
   bool adopt(FleetMember member, Instant now);
   bool adopt(InstanceId instance, std::size_t shape, Instant now) {
     return adopt({instance, shape, Phase::Serving, now}, now);
@@ -74,7 +74,7 @@ class PlanExecutor {
     clocks_ = std::move(clocks);
   }
 
-  // What the driver observes. Unknown and gone instances are ignored.
+  // Events that the driver reports. Unknown and gone instances are ignored.
   /// In a surge the policy is to be asked at once: next_tick() is now.
   void arrived(Instant now, ClassId request_class = {}, std::int64_t requests = 1) {
     const auto i = static_cast<std::size_t>(request_class.value());
@@ -82,41 +82,41 @@ class PlanExecutor {
     arrivals_[i] += requests;
     if (options_.surge > 0.0) look_for_surge(now);
   }
-  /// For so long nobody could say what arrived: it is no time without requests.
+  /// Arrivals are unknown for this long: it does not count as time without requests.
   void unheard(Span time) { unheard_ = unheard_ + time; }
   void finished(const TurnedOut& fresh) { turned_out_.add(fresh); }
   void up(InstanceId instance, Instant now);       ///< it answers; open() follows
   void serving(InstanceId instance, Instant now);  ///< it is offered to the dispatcher
-  void drained(InstanceId instance, Instant now);  ///< it holds no request any more; ignored unless it drains
-  /// One that served: the policy is to be asked at once: next_tick() is now.
+  void drained(InstanceId instance, Instant now);  ///< it holds no more requests; ignored unless it drains
+  /// An instance that served has died; the policy is to be asked at once: next_tick() is now.
   void died(InstanceId instance, Instant now);
-  /// Nothing is started there until it is up again. The driver says of each of its instances that it died. The policy
-  /// is to be asked at once: next_tick() is now.
+  /// Nothing is started on a failed node until it is up again. The driver also reports each of its instances as died.
+  /// The policy is to be asked at once: next_tick() is now.
   void node_is(NodeId node, bool up, Instant now);
 
-  /// Call at next_tick(), or when the policy may have something new to say. Between two periods it is asked with the
-  /// rates of the last one, in a surge with its own; the next is not put off. A `now` before the
-  /// last one counts as that: clocks of controllers may differ.
+  /// Call at next_tick(), or when the policy may have a new plan. Between two periods it is asked with the rates of the
+  /// last one, in a surge with those of the surge; the next period is not delayed. A `now` before the last one is
+  /// treated as equal to it: controllers' clocks may differ.
   void tick(Instant now);
   [[nodiscard]] Instant next_tick() const { return next_tick_; }
-  /// Requests per second by class, as tick(now) asks with.
+  /// Requests per second by class that tick(now) passes to the policy.
   [[nodiscard]] std::vector<double> rates(Instant now) const;
   [[nodiscard]] bool enforced() const { return policy_ != nullptr && mode_ == Mode::Enforce; }
 
-  /// The plan is not carried out yet, and a later tick may act. Before the first plan: enforced() alone.
+  /// Whether the plan is not completely carried out and a later tick may act. Before the first plan: enforced() alone.
   [[nodiscard]] bool wants_more();
 
   using Member = FleetMember;
-  /// Every instance that is not gone, oldest first.
+  /// All instances that are not gone, oldest first.
   [[nodiscard]] const std::vector<Member>& members() const { return members_; }
-  /// That this instance is, or is a half of; null: it is gone.
+  /// The member that this instance is, or of which it is a half; null: it is gone.
   [[nodiscard]] const Member* member_of(InstanceId instance) const;
   /// By shape.
   [[nodiscard]] const std::vector<policy::ShapeCount>& count();
   [[nodiscard]] std::vector<NodeView> nodes() const { return slots_.views(); }
   [[nodiscard]] const std::vector<PoolWeight>& weights() const { return weights_; }
   [[nodiscard]] const std::vector<ClockRange>& clocks() const { return clocks_; }
-  /// Steps that have not begun, and those under way.
+  /// Number of steps that have not begun, and (below) of those in progress.
   [[nodiscard]] std::size_t pending_steps() const { return pending_.size(); }
   [[nodiscard]] std::size_t running_steps() const { return running_.size(); }
 
@@ -128,14 +128,14 @@ class PlanExecutor {
   /// A step that has begun.
   struct Running {
     StepKind kind;
-    std::vector<InstanceId> from = {};  ///< those that are still there
+    std::vector<InstanceId> from = {};  ///< those that are still present
     std::vector<InstanceId> to = {};
     bool leaving_first = false;            ///< a re-shard whose old instances leave before new ones come
-    std::vector<StartOrder> waiting = {};  ///< its new instances, until they have
+    std::vector<StartOrder> waiting = {};  ///< its new instances until they start
     NodeId node{};
-    std::vector<std::int32_t> gpus = {};  ///< kept for them
+    std::vector<std::int32_t> gpus = {};  ///< reserved for them
   };
-  /// So many of a shape are wanted at a place, and what there is of them.
+  /// The number of instances of a shape wanted at a place, and the present ones.
   struct Need {
     std::size_t shape;
     std::optional<NodeId> node;
@@ -186,7 +186,7 @@ class PlanExecutor {
     GpuSlots::Place place;
     std::optional<GpuSlots::Place> decode;  ///< of a pair
   };
-  /// `node`: of the prefill instance, where it is a pair.
+  /// `node`: of the prefill instance, if it is a pair.
   [[nodiscard]] std::optional<Stand> stand_for(std::size_t shape, std::optional<NodeId> node,
                                                std::optional<NodeId> decode_node = {}) const;
   InstanceId start(const Need& need, PoolId pool, Stand stand, const char* reason, Instant now);
@@ -212,7 +212,7 @@ class PlanExecutor {
   Begun begin_leaving(const PlanStep& step, const char*& why, Instant now);
   Begun begin_reshard(const PlanStep& step, const char*& why, Instant now);
   bool advance_running(Instant now);
-  /// Why it has ended; null: it has not.
+  /// Why the step has ended; null: it has not.
   const char* advance(Running& step, bool& acted, Instant now);
   void end_step(std::size_t i, const char* reason, Instant now);
   void supersede(Instant now);
@@ -230,28 +230,28 @@ class PlanExecutor {
   journal::Sink& sink_;
   GpuSlots slots_;
   std::vector<Member> members_;
-  std::vector<InstanceId> ahead_;      ///< halves that have come as far as the other has not
+  std::vector<InstanceId> ahead_;      ///< halves of pairs that wait for their other half
   std::vector<Attempts> attempts_;     ///< by shape
-  bool planned_ = false;               ///< some plan has been accepted
+  bool planned_ = false;               ///< a plan has been accepted
   std::vector<Need> needs_;            ///< by shape
-  std::vector<InstanceId> surplus_;    ///< scratch: of nobody's need
+  std::vector<InstanceId> surplus_;    ///< scratch: not needed by any Need
   std::vector<FleetMember*> staying_;  ///< scratch
   std::deque<PlanStep> pending_;
   std::vector<Running> running_;
   std::vector<PoolWeight> weights_;                      ///< in force
-  std::optional<std::vector<PoolWeight>> next_weights_;  ///< of the plan, not in force yet
+  std::optional<std::vector<PoolWeight>> next_weights_;  ///< of the plan, not yet in force
   std::vector<ClockRange> clocks_;
   std::string last_plan_;                   ///< as journalled
   std::vector<policy::ShapeCount> counts_;  ///< scratch
   FleetBounds bounds_;
   std::vector<std::int64_t> arrivals_ = {0};  ///< by request class, in the present period
-  std::vector<std::int64_t> looked_at_;       ///< of these, when one last looked for a surge
+  std::vector<std::int64_t> looked_at_;       ///< of these, at the last check for a surge
   Instant looked_;
-  std::vector<double> surge_;  ///< rates by request class of the one that the policy has not been asked about yet
+  std::vector<double> surge_;  ///< rates by request class of the surge about which the policy has not been asked yet
   TurnedOut turned_out_;       ///< since the last tick
-  std::vector<double> rates_;  ///< by request class, in the last period; empty: none is over
-  Instant counted_from_;       ///< what `arrivals_` counts
-  Span unheard_;               ///< of the time since then
+  std::vector<double> rates_;  ///< by request class, in the last period; empty: none has ended
+  Instant counted_from_;       ///< since when `arrivals_` counts
+  Span unheard_;               ///< unknown part of the time since then
   Instant period_ends_;
   Instant last_tick_;
   Instant next_tick_;

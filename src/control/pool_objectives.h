@@ -1,5 +1,5 @@
 #pragma once
-// Which objectives each instance has to keep at present, where tiers of a service have pools of their own.
+// Which objectives each instance has to keep at present, if the tiers of a service have separate pools.
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -8,39 +8,39 @@
 
 namespace wattle::control {
 
-/// An instance keeps the objectives of the strictest tier that its pool serves, or of which a request is there, and of
-/// all looser ones. So a request that came by the plan before, or for want of any other pool, is held to its own
-/// until it has left. Where classes do not tell tiers apart (Classifier::by_tier) that is what all requests are held
-/// to.
+/// An instance keeps the objectives of the strictest tier that its pool serves, or of which it has a request, and of
+/// all looser ones. So a request that was sent under an earlier plan, or because there was no other pool, is held to
+/// its own objectives until it has left. If classes do not distinguish tiers (Classifier::by_tier), every instance
+/// keeps the objectives of all requests.
 class PoolObjectives {
  public:
   PoolObjectives(const Objectives& all, const Classifier& classes);
 
-  /// Ask serves() again of each.
+  /// After this call, call serves() again for each instance.
   void sort_by(const Objectives& all, const Classifier& classes);
-  /// One more; its pool serves tiers up to this place among the classes', the loosest being 0.
+  /// Adds an instance whose pool serves tiers up to this rank among the classes' tiers (0: the loosest).
   void add(std::int32_t rank);
   void remove(std::size_t i);
-  /// True: what it has to keep has changed.
+  /// Returns whether its objectives have changed.
   bool serves(std::size_t i, std::int32_t rank);
-  /// A request of this tier has come (1) or is there no more (-1). True: what it has to keep has changed.
+  /// A request of this tier has arrived (1) or left (-1). Returns whether its objectives have changed.
   bool count(std::size_t i, TierId tier, int sign);
 
   [[nodiscard]] const Slo& of(std::size_t i) const { return instances_[i].keeps; }
-  /// That is what all requests are held to.
+  /// Whether these are the objectives to which all requests are held.
   [[nodiscard]] bool strictest(std::size_t i) const { return of(i) == by_rank_.back(); }
 
  private:
   struct Instance {
-    std::int32_t pool;                     ///< the strictest tier that its pool serves
-    std::vector<std::int32_t> there = {};  ///< requests, by tier
+    std::int32_t pool;                     ///< rank of the strictest tier that its pool serves
+    std::vector<std::int32_t> there = {};  ///< number of requests, by tier
     Slo keeps = {};
   };
   bool update(Instance& instance) const;
 
   std::size_t tiers_;
   std::vector<std::int32_t> ranks_;  ///< by tier
-  std::vector<Slo> by_rank_;         ///< what a tier and all looser ones are held to; never empty
+  std::vector<Slo> by_rank_;         ///< objectives of a tier and all looser ones; never empty
   std::vector<Instance> instances_;
 };
 

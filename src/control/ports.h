@@ -1,5 +1,6 @@
 #pragma once
-// What the control loop asks of its driver: simulator, gateway, agent or planner. Drivers do not know each other.
+// The interfaces to a driver (simulator, gateway, agent or planner) that the control loop uses. Drivers do not know
+// each other.
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -15,22 +16,22 @@
 
 namespace wattle::control {
 
-/// The driver's handle of a request, given on arrival and passed in every call about the request.
+/// The driver's handle of a request, given on arrival and passed in each call about the request.
 using Tag = std::uint32_t;
 
 /// Why a request was refused; the client gets 429 (Busy) or 503.
 enum class Refusal : std::uint8_t {
   Busy,      ///< refused by admission or a full queue
-  NotReady,  ///< no instance of the role it needs accepts requests
-  Squashed,  ///< it waited for too long, or its class is being shed; it may be tried again elsewhere or later
+  NotReady,  ///< no instance of the role that it needs accepts requests
+  Squashed,  ///< it waited too long, or its class is being shed; the client may try again elsewhere or later
 };
 
 /// What the data plane has observed of a request when it leaves.
 struct Served {
-  std::int32_t prompt_tokens = -1;  ///< as its engine counted them; below 0: not known
+  std::int32_t prompt_tokens = -1;  ///< as counted by its engine; below 0: unknown
   std::int32_t output_tokens = 0;
-  Instant first_token = Instant::never();  ///< never: none was produced
-  std::optional<Instant> prefill_start;    ///< none: not known; the dispatch is the earliest it can have been
+  Instant first_token = Instant::never();  ///< never: no token was produced
+  std::optional<Instant> prefill_start;    ///< none: unknown; the dispatch is a lower bound
   std::int32_t preemptions = 0;
   std::int64_t gaps_within_itl = 0;
   Span longest_gap;
@@ -44,7 +45,7 @@ struct HandOver {
   InstanceId prefill;
   InstanceId decode;
   Span age;   ///< from its arrival until its prompt was computed
-  Span wait;  ///< from then on
+  Span wait;  ///< from then until its first token
 };
 
 /// The data plane. Each call may call the loop back, about this request or another.
@@ -56,35 +57,36 @@ class RequestPort {
   /// Prefill has ended; move the KV cache to `decode.instance` and go on there.
   virtual void hand_over(const Request& request, Tag tag, InstanceId prefill, const RouteDecision& decode,
                          Instant now) = 0;
-  /// Its prompt was computed at `prefill`, but no instance can decode it: it is held and starts again from its prompt.
+  /// Its prompt was computed at `prefill`, but no instance can decode it: the request is held and starts again from its
+  /// prompt.
   virtual void in_vain(const Request& request, Tag tag, InstanceId prefill, Instant now) {
     (void)request, (void)tag, (void)prefill, (void)now;
   }
-  /// Take the request back from its instance for a more urgent one. FleetLoop::displaced() or withdrawn() follows
-  /// later, unless the request ends before. Returns false if it cannot be taken back. `answered`: its first token has
-  /// come.
+  /// Take the request back from its instance in favour of a more urgent one. FleetLoop::displaced() or withdrawn()
+  /// follows later, unless the request ends before. Returns false if it cannot be taken back. `answered`: its first
+  /// token has come.
   virtual bool preempt(const Request& request, Tag tag, InstanceId instance, bool answered, Instant now) {
     (void)request, (void)tag, (void)instance, (void)answered, (void)now;
     return false;
   }
-  /// Refuse the request to its client. Returns what it has had so far. The loop has forgotten the request.
+  /// Refuse the request to its client. Returns what it has received so far. The loop has already forgotten the request.
   virtual Served refuse(const Request& request, Tag tag, Refusal refusal, const char* reason, Instant now) = 0;
-  /// Take the request back from this instance if that has not begun it. FleetLoop::withdrawn follows, maybe at once, or
-  /// never if the driver cannot take requests back.
+  /// Take the request back from this instance if it has not begun there. FleetLoop::withdrawn follows, possibly at
+  /// once, or never if the driver cannot take requests back.
   virtual void withdraw(const Request& request, Tag tag, InstanceId instance, Instant now) {
     (void)request;
     (void)tag;
     (void)instance;
     (void)now;
   }
-  /// Run this instance at its highest clock until `until`, whatever its policy says.
+  /// Run this instance at its highest clock until `until`, whatever its policy decides.
   virtual void boost(InstanceId instance, Instant until, Instant now) {
     (void)instance;
     (void)until;
     (void)now;
   }
-  /// From now on these are the objectives that this instance has to keep (InstanceLoop::held_to). For an instance that
-  /// joins, ask FleetLoop::held_to.
+  /// The objectives that this instance has to keep from now on (InstanceLoop::held_to). For an instance that joins, ask
+  /// FleetLoop::held_to.
   virtual void held_to(InstanceId instance, const Slo& slo, Instant now) {
     (void)instance;
     (void)slo;
@@ -97,7 +99,7 @@ class RequestPort {
     (void)instance, (void)request_class, (void)late;
   }
   /// A policy is about to read InstanceView::step, telemetry or clock of this instance: call report() with the newest
-  /// state, unless reports come by themselves when steps begin.
+  /// state, unless reports arrive by themselves when steps begin.
   virtual void refresh(InstanceId instance, Instant now) {
     (void)instance;
     (void)now;
@@ -116,32 +118,33 @@ struct StartOrder {
   std::size_t shape = 0;
   PoolId pool{};
   NodeId node{};
-  std::vector<std::int32_t> gpus = {};  ///< of the node; empty: wherever the driver finds some
-  /// In a re-shard: the instances that have the weights; they may still serve on the same GPUs.
+  std::vector<std::int32_t> gpus = {};  ///< of the node; empty: the driver chooses
+  /// In a re-shard: the instances that hold the weights; they may still serve on the same GPUs.
   std::vector<InstanceId> from = {};
   std::optional<Span> load = {};    ///< time until it answers; none: that of an ordinary start
-  double weight = 0.0;              ///< in weighted round-robin; 0: its shape's
-  InstanceId decode = kNoInstance;  ///< the decode instance of the pair whose prefill instance this is
+  double weight = 0.0;              ///< in weighted round-robin; 0: its shape's weight
+  InstanceId decode = kNoInstance;  ///< if this is the prefill instance of a pair: its decode instance
 };
 
-/// Instances that come and go. Ids are the driver's and never reused.
+/// Instances that join and leave. Ids are assigned by the driver and never reused.
 class FleetPort {
  public:
   virtual ~FleetPort() = default;
   /// Starts an instance and returns its id. PlanExecutor::up() or died() follows, not from within this call.
   virtual InstanceId spawn(const StartOrder& order, Instant now) = 0;
-  /// Let it have requests: it is up, or its draining is cancelled. PlanExecutor::serving() follows, maybe at once.
+  /// Let it have requests: it is up, or its draining is cancelled. PlanExecutor::serving() follows, possibly at once.
   virtual void open(InstanceId instance, Instant now) = 0;
-  /// No new requests; those in it go on. PlanExecutor::drained() follows, maybe at once: for a prefill instance when it
-  /// computes nothing and every prompt has left.
+  /// No new requests; those in it continue. PlanExecutor::drained() follows, possibly at once; for a prefill instance
+  /// when it computes nothing and every prompt has left.
   virtual void drain(InstanceId instance, Instant now) = 0;
-  /// End it. It is empty, or has never served, or does not answer.
+  /// End it. It is empty, has never served, or does not answer.
   virtual void stop(InstanceId instance, Instant now) = 0;
-  /// From now on it lacks the share `lost`, in [0, 1), of its KV cache, while others load beside it; 0: it has all.
+  /// From now on it lacks the share `lost`, in [0, 1), of its KV cache, while others load weights on its GPUs; 0: it
+  /// has all.
   virtual void squeeze(InstanceId instance, double lost, Instant now) { (void)instance, (void)lost, (void)now; }
-  /// The plan's weights hold from now on: FleetLoop::reroute.
+  /// The plan's weights are in force from now on: FleetLoop::reroute.
   virtual void reroute(std::span<const PoolWeight> weights, Instant now) { (void)weights, (void)now; }
-  /// The plan's clock ranges hold from now on, for instances that come later, too: InstanceLoop::bound. A pool that is
+  /// The plan's clock ranges are in force from now on, also for later instances: InstanceLoop::bound. A pool that is
   /// not named has none.
   virtual void bound(std::span<const ClockRange> clocks, Instant now) { (void)clocks, (void)now; }
 };

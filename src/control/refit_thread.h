@@ -1,5 +1,5 @@
 #pragma once
-// Refits predictors beside the deciding thread.
+// Refits predictors in parallel with the deciding thread.
 #include <condition_variable>
 #include <deque>
 #include <memory>
@@ -12,8 +12,8 @@
 
 namespace wattle::control {
 
-/// One thread, one fit at a time, first come first served. post() and take() are the deciding thread's and return at
-/// once; what take() hands back it gives to OnlineLatency::end_refit. Exceptions end in an error value here.
+/// One thread, one fit at a time, first come first served. The deciding thread calls post() and take(), which return at
+/// once, and passes the results of take() to OnlineLatency::end_refit. Exceptions become error values.
 class RefitThread {
  public:
   struct Done {
@@ -30,7 +30,7 @@ class RefitThread {
   /// `learner` outlives this object.
   void post(predict::OnlineLatency& learner, std::vector<predict::StepSample> samples);
   [[nodiscard]] std::vector<Done> take();
-  /// Frees a model there, where time does not matter.
+  /// Frees a model on that thread, where time does not matter.
   void discard(std::shared_ptr<const LatencyModel> model);
 
  private:

@@ -9,31 +9,31 @@
 
 namespace wattle::control {
 
-/// The books of all instances (InstanceWork). Requests it does not know are ignored.
+/// The records of all instances (InstanceWork). Requests that it does not know are ignored.
 ///
-/// Engines serve first come, first served: who comes while prompts are computed waits for their steps' end, which first
-/// tokens tell. Where a later prompt's comes before an earlier one's, the earlier has been computed, too, and nobody
-/// sees its tokens: its answer comes as a whole.
+/// Engines are assumed to serve first come, first served: a prompt that arrives while others are computed waits for the
+/// end of their steps, which first tokens show. If a later prompt's first token comes before an earlier one's, the
+/// earlier has been computed, too, and nobody sees its tokens: its answer comes as a whole.
 class WorkBook {
  public:
-  /// Dispatched there. `moves`: it leaves for another instance when its prompt is computed.
+  /// Dispatched there. `moves`: it leaves for another instance when its prompt has been computed.
   void start(const Request& request, InstanceId instance, bool moves, Instant now);
-  /// Its second leg goes there; its KV cache comes with it.
+  /// Its second leg goes there, with its KV cache.
   void hand_over(const Request& request, InstanceId decode, Instant now);
-  /// Its prompt is known to be computed, or its first token has come: of one that has moved said of both.
+  /// Its prompt has been computed, or its first token has come; for a request that has moved, called for both.
   void prompt_done(RequestId id, Instant now);
-  /// It leaves with an answer of so many tokens; where it came as a whole it is counted now.
+  /// It leaves with an answer of `tokens` tokens; one that came as a whole is counted now.
   void answered(RequestId id, std::int64_t tokens, Instant now);
   void leave(RequestId id);
 
   [[nodiscard]] InstanceWork of(InstanceId instance) const;
-  /// Nothing more will be sent there; what is left in it goes uncounted.
+  /// Nothing more will be sent there; what is left in it is not counted.
   void forget(InstanceId instance);
-  /// Instances that anything is kept of.
+  /// Number of instances with records.
   [[nodiscard]] std::size_t instances() const { return books_.size(); }
 
   [[nodiscard]] bool changed() const { return !touched_.empty(); }
-  /// Those whose books have changed since the last call, in that order, each once.
+  /// Instances whose records have changed since the last call, in that order, each once.
   [[nodiscard]] std::vector<InstanceId> take_changed() { return std::exchange(touched_, {}); }
 
  private:
@@ -45,11 +45,12 @@ class WorkBook {
     bool prompt = false;
     bool moves = false;
     bool computing = false;
-    bool unseen = false;  ///< it decodes, and no first token has come
+    bool unseen = false;  ///< it decodes, and no first token has been seen
   };
-  /// What is in one instance, with its sum kept as it changes: reports ask for it far more often than requests move.
+  /// The requests in one instance and their sum, updated with each change: reports read it far more often than requests
+  /// move.
   struct Book {
-    std::vector<Entry> entries;  ///< in the order in which they came
+    std::vector<Entry> entries;  ///< in order of arrival there
     InstanceWork sum;
     Instant last_first;  ///< when the newest first token came
 

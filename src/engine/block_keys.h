@@ -7,7 +7,8 @@
 
 namespace wattle::engine {
 
-/// Output tokens, too, are the request's own: it finds them again after a preemption, nobody else does.
+/// Keys of a request's KV blocks. Blocks of output tokens are the request's own: only it finds them again, after a
+/// preemption.
 class BlockKeys {
  public:
   /// Precondition: job.content is not null and outlives this.

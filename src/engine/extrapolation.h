@@ -1,5 +1,5 @@
 #pragma once
-// Whether the hardware was asked for something no measurement behind its profile covers.
+// Whether the hardware model was asked for something that no measurement behind its profile covers.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -9,7 +9,7 @@
 
 namespace wattle::engine {
 
-/// Extremes of the steps a model was asked for; zeros: nothing asked.
+/// Extremes of the steps for which a model was asked; zeros: none.
 struct AskedRange {
   std::int64_t requests = 0;        ///< decode batch
   std::int64_t context_tokens = 0;  ///< KV tokens per decoding request, the batch's mean
@@ -28,12 +28,12 @@ struct AskedRange {
   }
 };
 
-/// One sentence per quantity that leaves the profile's measured range, in words; empty: all inside.
+/// One sentence per quantity outside the profile's measured range; empty: all within it.
 [[nodiscard]] std::vector<std::string> extrapolations(const HardwareProfile& profile, std::int32_t tensor_parallel,
                                                       const AskedRange& asked);
 
-/// One sentence per property of the model or of how GPUs share it that no measured row of this GPU has. Of the newer
-/// ones alone: latent attention, windows, 4-bit weights, pipeline, expert and data parallelism, uneven routing.
+/// One sentence per property of the model or its distribution over GPUs that no measured row of this GPU has. Covers:
+/// latent attention, windows, 4-bit weights, pipeline, expert and data parallelism, uneven routing.
 [[nodiscard]] std::vector<std::string> unmeasured(const std::string& gpu, const LlmSpec& llm,
                                                   const Parallelism& parallel);
 

@@ -1,6 +1,6 @@
 #pragma once
-// What a serving framework spends on the CPU, which no GPU clock touches. One set of constants for every model, GPU and
-// file; fidelity's clients and the scenarios name a framework and get these.
+// CPU time of a serving framework, independent of GPU clocks. One set of constants for all models, GPUs and files;
+// fidelity's clients and the scenarios name a framework and get these.
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -13,10 +13,10 @@ namespace wattle::engine {
 
 enum class Framework : std::uint8_t {
   Profile,              ///< as the GPU's profile was fitted (vLLM V1, mostly); nothing below
-  VllmV0,               ///< before V1: scheduler, detokeniser and API server take turns in one process
-  Vllm,                 ///< V1: API server and detokeniser in a process of their own, beside the engine core
+  VllmV0,               ///< before V1: scheduler, detokeniser and API server share one process
+  Vllm,                 ///< V1: API server and detokeniser in a separate process, in parallel to the engine core
   Sglang,               ///< scheduling overlapped with the GPU; one tokeniser process for all tokens in and out
-  SglangDisaggregated,  ///< the same, where a hand-over adds polling to each pass of the loop
+  SglangDisaggregated,  ///< the same, with polling for hand-overs in each pass of the loop
   TensorRtLlm,          ///< its PyTorch flow: scheduling overlapped, one process for HTTP and streaming
 };
 
@@ -30,24 +30,24 @@ inline constexpr auto kFrameworks = std::to_array<std::pair<std::string_view, Fr
 });
 [[nodiscard]] std::string_view name_of(Framework framework);
 
-/// Of the processes between client and scheduler, served in turn.
+/// Times of the processes between client and scheduler; requests are served in turn.
 struct FrontEnd {
   Span request;
   Span prompt_token;
   Span token;  ///< sent to the client
 };
 
-/// Of the scheduler's process.
+/// Times of the scheduler's process.
 struct FrameworkTimes {
   std::optional<Span> step = std::nullopt;  ///< per step; absent: the profile's
   Span prompt = {};                         ///< per prompt of a step
   Span request = {};                        ///< per decoding request of a step
-  bool overlapped = false;                  ///< it works while the GPU does: the longer counts; else the GPU waits
-  bool sorts_vocabulary = true;             ///< top-p sampling sorts all logits; else tokens cost no time of the GPU's
-  Span layer = {};             ///< per layer of a step, kernels started one by one: no CUDA graph holds them
-  Span parallel_layer = {};    ///< likewise on several GPUs, beside it
-  Span experts = {};           ///< per layer of a step with prompts, which no CUDA graph holds: starting its kernels
-  Span latent_attention = {};  ///< likewise
+  bool overlapped = false;       ///< it works in parallel to the GPU: the longer time counts; false: the GPU waits
+  bool sorts_vocabulary = true;  ///< top-p sampling sorts all logits; false: tokens cost no GPU time
+  Span layer = {};               ///< per layer of a step whose kernels are started one by one, without a CUDA graph
+  Span parallel_layer = {};      ///< the same on several GPUs, in addition
+  Span experts = {};  ///< per layer of a step with prompts, which is in no CUDA graph: starting its expert kernels
+  Span latent_attention = {};  ///< the same for latent attention
   FrontEnd front_end = {};
 };
 

@@ -4,8 +4,8 @@
 
 namespace wattle::engine {
 
-/// What the `n`-th hand-over's wait is over the mean (LinkOptions::handoff_steps): the exponential distribution's
-/// quantiles in golden-ratio order, so that a few dozen hand-overs average to the mean, simulated and live alike.
+/// The `n`-th hand-over's wait as a multiple of the mean (LinkOptions::handoff_steps): quantiles of the exponential
+/// distribution in golden-ratio order, so that a few dozen hand-overs average to the mean, simulated and live alike.
 [[nodiscard]] inline double handoff_wait(std::uint64_t n) {
   constexpr double kGoldenRatio = 0.6180339887498949;
   double whole = 0.0;

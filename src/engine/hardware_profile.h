@@ -1,14 +1,13 @@
 #pragma once
-// The fitted factors of one GPU kind: what its data sheet does not say. One set per kind of GPU, none per LLM, TP
-// degree or data point; `wattle fit` writes them to profiles/<gpu>.toml with where they come from and how well they
-// fit.
+// The fitted factors of one kind of GPU: what its data sheet does not say. One set per kind of GPU, none per LLM, TP
+// degree or data point; `wattle fit` writes them to profiles/<gpu>.toml with their source and the quality of the fit.
 #include <cstdint>
 #include <span>
 #include <string>
 
 namespace wattle::engine {
 
-/// x below is clock / clock_max of the GPU. Every time is in seconds, every power in watts of one GPU.
+/// x below is clock / clock_max of the GPU. All times are in seconds, all powers in watts of one GPU.
 struct HardwareProfile {
   std::string gpu;  ///< name of the GpuSpec these factors belong to
 
@@ -63,7 +62,8 @@ struct HardwareProfile {
   double voltage_floor = 0.55;
   double voltage_exponent = 1.4;
   double clip_share = 0.99;
-  // What the rows behind the factors covered; 0 where nothing was measured on this GPU. Beyond, the model extrapolates.
+  // Range of the measurements behind the factors; 0 if nothing was measured on this GPU. Beyond it, the model
+  // extrapolates.
   double measured_requests = 0.0;
   double measured_context_tokens = 0.0;
   double measured_step_tokens = 0.0;
@@ -72,7 +72,7 @@ struct HardwareProfile {
   double measured_clock_high_mhz = 0.0;
 };
 
-/// One value: its key in profiles/*.toml, what it means, and the range a physical value can have.
+/// One value: its key in profiles/*.toml, its meaning, and its physical range.
 struct ProfileField {
   const char* key;
   double HardwareProfile::*member;
@@ -82,7 +82,7 @@ struct ProfileField {
   const char* meaning;
 };
 
-/// Every factor and the measured range, in file order.
+/// All factors and the measured range, in file order.
 [[nodiscard]] std::span<const ProfileField> profile_fields();
 
 }  // namespace wattle::engine

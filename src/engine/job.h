@@ -1,5 +1,5 @@
 #pragma once
-// A request as an engine gets it, and what becomes of it.
+// A request as an engine gets it, and its events.
 #include <cstdint>
 
 #include "model/prompt_blocks.h"
@@ -11,7 +11,7 @@ namespace wattle::engine {
 /// The driver's own handle of a request; echoed in events.
 using Tag = std::uint32_t;
 
-/// A request as it really is.
+/// A request with its true lengths.
 struct Job {
   Tag tag = 0;
   RequestId id;
@@ -19,10 +19,10 @@ struct Job {
   std::int32_t prompt_tokens = 0;
   std::int32_t output_tokens = 1;   ///< truth, >= 1
   bool kv_ready = false;            ///< decode leg: the prompt's KV and the first token exist already
-  std::int32_t produced = 0;        ///< output tokens of an earlier life here or elsewhere, computed again
+  std::int32_t produced = 0;        ///< output tokens of an earlier life here or elsewhere, which are computed again
   Instant last_token;               ///< of those
   Span itl = Span::max();           ///< its objective for a gap between two tokens; max(): none
-  PromptContent content = nullptr;  ///< null: its KV blocks are nobody else's
+  PromptContent content = nullptr;  ///< null: its KV blocks are shared with no other request
 };
 
 enum class EventKind : std::uint8_t {
@@ -39,13 +39,13 @@ struct Event {
   Instant prefill_start;  ///< when its first prompt token was scheduled here
   std::int32_t output_tokens = 0;
   std::int32_t preemptions = 0;
-  std::int64_t gaps_within_itl = 0;  ///< of the gaps produced at this instance, within Job::itl
-  Span longest_gap;                  ///< likewise
+  std::int64_t gaps_within_itl = 0;  ///< number of gaps at this instance within Job::itl
+  Span longest_gap;                  ///< of those gaps
   Instant last_token;                ///< meaningless before the first
-  std::int32_t cached_tokens = 0;    ///< of the prompt, not computed as the KV of an earlier request served
+  std::int32_t cached_tokens = 0;    ///< of the prompt, not computed because the KV of an earlier request was used
 };
 
-/// Part of one step's prompt tokens.
+/// A request's part of one step's prompt tokens.
 struct PrefillShare {
   Tag tag;
   std::int64_t tokens;

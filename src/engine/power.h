@@ -1,5 +1,5 @@
 #pragma once
-// Power of one GPU: idle at a locked clock, and while work is done. Internal to engine/.
+// Power of one GPU: idle at a locked clock, and during work. Internal to engine/.
 #include "engine/hardware_profile.h"
 #include "engine/operations.h"
 

@@ -1,5 +1,5 @@
 #pragma once
-// The requests of an instance whose prompt is not, or not wholly, computed. Internal to engine/.
+// The requests of an instance whose prompt is not, or not completely, computed. Internal to engine/.
 #include <algorithm>
 #include <cstdint>
 #include <deque>
@@ -34,7 +34,7 @@ class Prompts {
     waiting_tokens_ -= slot.target_tokens;
   }
 
-  /// Being computed, in the order of admission.
+  /// Requests being computed, in order of admission.
   [[nodiscard]] std::span<const SlotIndex> computing() const { return computing_; }
   void compute(SlotIndex index) { computing_.push_back(index); }
   void leave_computing(SlotIndex index) { std::erase(computing_, index); }

@@ -1,5 +1,5 @@
 #pragma once
-// Whether a model can be shared among GPUs in a way, memory apart.
+// Whether a model can be distributed over GPUs in a given way, memory aside.
 #include <string>
 
 #include "base/error.h"

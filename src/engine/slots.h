@@ -1,5 +1,5 @@
 #pragma once
-// The requests an instance holds, by slot. Internal to engine/.
+// The requests in an instance, by slot. Internal to engine/.
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -24,13 +24,13 @@ struct Slot {
   std::int32_t prefilled = 0;
   std::int32_t generated = 0;          ///< output tokens produced, as of joining decode
   std::int64_t blocks = 0;             ///< as of joining decode
-  std::vector<CachedBlock> held = {};  ///< of these the first, as far as they are cached
-  std::int32_t cached_tokens = 0;      ///< of the prompt, as its computation first began
-  std::int64_t promised = 0;           ///< blocks it may grow to, once admitted (EngineOptions::reserve_output)
+  std::vector<CachedBlock> held = {};  ///< the first of these, as far as they are cached
+  std::int32_t cached_tokens = 0;      ///< of the prompt, when its computation first began
+  std::int64_t promised = 0;           ///< blocks to which it may grow, once admitted (EngineOptions::reserve_output)
   std::int64_t first_step = 0;         ///< Replica::iterations() of the first step it can be part of (async_scheduling)
   std::int64_t joined = 0;             ///< DecodeSet::steps() when it joined
-  std::size_t limit = 0;               ///< which of DecodeSet's its gaps are held to
-  std::int64_t good_before = 0;        ///< steps with a good gap when its own gaps began to count
+  std::size_t limit = 0;               ///< index of its limit in DecodeSet
+  std::int64_t good_before = 0;        ///< number of steps with a good gap when its own gaps began to count
   std::int64_t good_gaps = 0;          ///< within Job::itl
   std::int64_t longest_gap = 0;        ///< between two of its tokens, fixed point; as of joining decode
   Int128 last_token = 0;               ///< fixed-point instant

@@ -8,8 +8,8 @@
 
 namespace wattle::engine {
 
-/// Of the drafts of one step of a request that has so many output tokens left: the same whatever happened before, and
-/// whichever engine and recipe it is served by.
+/// Number of accepted drafts of one step of a request with `left` output tokens to go: the same whatever happened
+/// before, and whichever engine and recipe serves it.
 [[nodiscard]] inline std::int32_t accepted_drafts(const EngineOptions& options, RequestId request, std::int32_t left) {
   const std::uint64_t drawn =
       hash_of(hash_of(1, static_cast<std::uint64_t>(request.value())), static_cast<std::uint64_t>(left));
@@ -22,7 +22,7 @@ namespace wattle::engine {
   return accepted;
 }
 
-/// Tokens that a step gives a request on average, but for its last one (Leviathan et al. 2023, equation 1).
+/// Mean tokens that a step yields to a request, except its last step (Leviathan et al. 2023, equation 1).
 [[nodiscard]] inline double tokens_per_step(const EngineOptions& options) {
   double tokens = 1.0;
   double at_least = 1.0;

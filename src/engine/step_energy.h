@@ -1,10 +1,10 @@
 #pragma once
-// What a simulated step takes out of the socket: the power model's own answer to one question. Runs are the ledger's.
+// Energy of a single simulated step by the power model. Energy of runs is the ledger's.
 #include "engine/step_model.h"
 
 namespace wattle::engine {
 
-/// Of one decode step on this line.
+/// Energy of one decode step on this line.
 [[nodiscard]] inline Picojoules step_energy(const DecodeLine& line, std::int64_t kv_tokens) {
   const Int128 duration = line.base + Int128{line.slope} * kv_tokens;
   return Picojoules(line.power.value() * duration / (Int128{1} << kTimeFractionBits));

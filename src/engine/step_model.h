@@ -1,6 +1,5 @@
 #pragma once
-// Truth about one instance's hardware: how long a step takes and what it draws, as a function of shape and locked
-// clock.
+// The simulated truth of one instance's hardware: duration and power of a step as a function of shape and locked clock.
 #include <cstdint>
 #include <memory>
 
@@ -29,7 +28,7 @@ struct DecodeLine {
   MegaHertz effective_clock;  ///< below the locked clock when TDP clips
 };
 
-/// Any other step (some prompt tokens in it).
+/// Any other step (with prompt tokens).
 struct StepCost {
   std::int64_t duration = 0;  ///< fixed-point ns
   Milliwatts power;
@@ -48,11 +47,11 @@ class StepModel {
   StepModel(StepModel&&) noexcept;
   StepModel& operator=(StepModel&&) noexcept;
 
-  /// The line that holds at this batch size (>= 1), KV tokens and locked clock. Valid until the next call.
+  /// The line for this batch size (>= 1), KV tokens and locked clock. Valid until the next call.
   [[nodiscard]] const DecodeLine& decode(std::int32_t requests, std::int64_t kv_tokens, MegaHertz clock) const;
   /// A step with prompt tokens (and possibly decodes).
   [[nodiscard]] StepCost mixed(const StepShape& shape, MegaHertz clock) const;
-  /// Draw of the whole instance, model loaded, no work, clock locked here.
+  /// Power of the whole instance with the model loaded, without work, at this locked clock.
   [[nodiscard]] Milliwatts idle_power(MegaHertz clock) const;
   /// KV blocks that fit after weights and activations.
   [[nodiscard]] std::int64_t kv_blocks() const;
@@ -62,7 +61,7 @@ class StepModel {
 
   /// The lowest locked clock at which such a GPU was measured; 0: none was.
   [[nodiscard]] MegaHertz measured_from() const;
-  /// How far the steps asked for since the last forget_asked() left what was measured, in words.
+  /// How far the steps asked for since the last forget_asked() exceed the measured range; for people.
   [[nodiscard]] std::vector<std::string> extrapolated() const;
   void forget_asked() const;
   [[nodiscard]] const AskedRange& asked() const;

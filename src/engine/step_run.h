@@ -1,5 +1,5 @@
 #pragma once
-// A stretch of steps of one batch as a closed form, in fixed point (2^-20 ns).
+// A run of steps of one batch as a closed form, in fixed point (2^-20 ns).
 #include <algorithm>
 #include <cstdint>
 #include <limits>
@@ -16,7 +16,7 @@ namespace wattle::engine {
   return Instant(static_cast<std::int64_t>(fixed >> kTimeFractionBits));
 }
 
-/// A token gap as its counters hold it: what is longer than they reach (2^63 fixed point: 8796 s) counts as so long.
+/// A token gap as counters store it, saturated at 2^63 fixed point (8796 s).
 [[nodiscard]] constexpr std::int64_t gap_of(Int128 fixed) {
   return static_cast<std::int64_t>(std::min(fixed, Int128{std::numeric_limits<std::int64_t>::max()}));
 }
@@ -28,15 +28,15 @@ struct StepRun {
   std::int64_t increment = 0;
   std::int64_t steps = 0;
 
-  /// When so many steps are done.
+  /// When `done` steps are done.
   [[nodiscard]] constexpr Int128 after(std::int64_t done) const {
     return start + Int128{first} * done + Int128{increment} * (Int128{done} * (done - 1) / 2);
   }
   [[nodiscard]] constexpr Instant begin_of(std::int64_t step) const { return to_instant(after(step)); }
   [[nodiscard]] constexpr Instant end() const { return to_instant(after(steps)); }
-  /// How many of its steps have ended by `now`.
+  /// Number of its steps that have ended by `now`.
   [[nodiscard]] std::int64_t done_by(Instant now) const;
-  /// The rest of it, once so many steps are done.
+  /// The rest of the run, after `done` steps.
   [[nodiscard]] constexpr StepRun from(std::int64_t done) const {
     return {after(done), first + increment * done, increment, steps - done};
   }
