@@ -12,9 +12,8 @@ namespace wattle::control {
 struct FleetBounds {
   std::vector<std::int32_t> gpus_of_shape;
   std::int32_t gpus = 0;
-  std::vector<NodeView> nodes = {};  ///< empty: not accounted for
-  std::vector<bool> half_of_pair =
-      {};  ///< by shape: serves only as half of a pair, and cannot be planned alone; empty: none
+  std::vector<NodeView> nodes = {};     ///< empty: not accounted for
+  std::vector<bool> half_of_pair = {};  ///< by shape: serves only as half of a pair; empty: none
 };
 
 /// Null: the plan is sound. Otherwise what is wrong with it, as static text. A sound plan has at least one instance,

@@ -48,8 +48,7 @@ class PoolRouter {
 
   struct Order {
     std::span<const PoolId> pools;
-    std::size_t fit =
-        0;  ///< the first `fit` pools are meant for the class or larger ones; the rest is used if there is no other
+    std::size_t fit = 0;  ///< the first `fit` are meant for the class or larger ones; the rest is a fallback
   };
   /// The pools for the next request, each once, never empty. Takes the class's turn. Valid until the next call.
   [[nodiscard]] Order next(ClassId request_class);

@@ -93,8 +93,7 @@ class DecodeSet {
   std::size_t phase_now_ = 0;        ///< the next step's
   std::vector<Finish> finishes_;     ///< a heap, next first
   std::vector<SlotIndex> fresh_;     ///< requests that have joined since the last applied step
-  std::vector<LongGap>
-      long_gaps_;  ///< steps ascending, gaps descending: the longest since any step is found by binary search
+  std::vector<LongGap> long_gaps_;   ///< steps ascending, gaps descending: for binary search
   SlotIndex oldest_ = kNoSlot;
   SlotIndex newest_ = kNoSlot;
 };

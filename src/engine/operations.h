@@ -13,8 +13,7 @@ struct Work {
   double seconds = 0.0;
   double flops = 0.0;  ///< in 16-bit equivalents
   double bytes = 0.0;
-  double busy =
-      0.0;  ///< seconds in which tensor or memory units work: without ramps, small kernels and waiting for peers
+  double busy = 0.0;  ///< s with tensor or memory units at work: no ramps, small kernels, waiting for peers
 
   constexpr Work& operator+=(const Work& o) {
     seconds += o.seconds;

@@ -1,5 +1,5 @@
 #pragma once
-// What an agent answers to GET /engines?after=N, or ?after=N&steps=M. Pure.
+// An agent's answer to GET /engines?after=N, or ?after=N&steps=M. Pure.
 #include <cstdint>
 #include <expected>
 #include <map>
@@ -17,7 +17,7 @@ namespace wattle::gateway {
 
 struct AgentAnswer {
   struct Engine {
-    std::string name;                       ///< where it publishes its step reports
+    std::string name;                       ///< the address of its step reports
     std::optional<std::int64_t> energy_uj;  ///< since the agent's start; none: not metered
     Milliwatts power;
     MegaHertz clock;
@@ -31,22 +31,22 @@ struct AgentAnswer {
     MegaHertz clock;
     std::string reason;
   };
-  /// That its predictor learns from.
+  /// A step from which its predictor learns.
   struct Measured {
     std::string engine;
     predict::StepSample step;
   };
   std::vector<Engine> engines;
-  std::vector<Decision> decisions;  ///< empty without `now`: their times could not be read
+  std::vector<Decision> decisions;  ///< empty without `now`: their times cannot be converted
   std::optional<Instant> now;       ///< on the agent's clock
   std::int64_t next_decision = 0;
   std::vector<Measured> steps;
-  std::map<std::string, std::string> facts;  ///< what it believes of the fleet, by name
+  std::map<std::string, std::string> facts;  ///< its beliefs about the fleet, by name
   std::int64_t next_step = 0;
 };
 
-/// Entries that cannot be used are left out: an agent of another version is still metered. Nothing: no answer of an
-/// agent at all. Numbers are in range for the arithmetic that is done with them.
+/// Unusable entries are left out, so that agents of other versions are still metered. None: not an agent's answer.
+/// Numbers are within the range of the arithmetic that uses them.
 [[nodiscard]] std::optional<AgentAnswer> read_agent_answer(std::string_view text);
 
 }  // namespace wattle::gateway

@@ -1,6 +1,6 @@
 #pragma once
-// The gateway's side of the agents: what their meters say and what they decided comes in, clocks decided here go out
-// under a lease. A thread of its own; engines are known to both sides by where they publish their step reports.
+// The gateway's connection to agents: meter readings and decisions come in, clocks decided here go out under a lease.
+// Has its own thread. Both sides identify engines by the address of their step reports.
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -26,25 +26,25 @@ namespace wattle::gateway {
 struct AgentLinksOptions {
   std::vector<std::string> urls;  ///< of the agents' admin planes
   Span poll_period = Span::ms(50);
-  Span lease = Span::s(2);  ///< renewed four times as often
-  /// What is believed here of the fleet, by name: an agent that says otherwise decides by other beliefs. What only one
-  /// of both says is not compared.
+  Span lease = Span::s(2);  ///< renewed every quarter of it
+  /// Beliefs here about the fleet, by name: an agent with other values decides by other beliefs. Names that only one
+  /// side has are not compared.
   std::map<std::string, std::string> facts = {};
-  /// Called on the links' own thread when what an agent says has changed: what differs, a line each; empty: nothing
-  /// does any more.
+  /// Called on the links' own thread when an agent's facts have changed: what differs, one line each; empty: nothing
+  /// differs any more.
   std::function<void(const std::string& url, const std::vector<std::string>& differences)> differ = {};
 };
 
 struct AgentAnswer;
 
-/// What an agent says of one engine.
+/// An agent's reading of one engine.
 struct EngineReading {
   InstanceId instance;
   Picojoules energy;  ///< since the agent's start
   Milliwatts power;
   MegaHertz clock;
   MegaHertz commanded;
-  Instant at;             ///< on our clock, to half a round trip
+  Instant at;             ///< on our clock, accurate to half a round trip
   bool emulated = false;  ///< by virtual GPUs
 };
 
@@ -59,9 +59,9 @@ class AgentLinks final : public control::ClockPort {
   struct Listener {
     std::function<void(const EngineReading&)> reading;
     std::function<void(const journal::DecisionRecord&)> decision;
-    std::function<void(std::vector<MeasuredStep>)> steps = {};  ///< null: they are not asked for
+    std::function<void(std::vector<MeasuredStep>)> steps = {};  ///< null: not requested
   };
-  /// Resolves nothing. Errors: a URL that is none.
+  /// Resolves no names. Errors: an invalid URL.
   [[nodiscard]] static Result<void> check(const AgentLinksOptions& options);
   /// Errors: a URL that does not resolve.
   [[nodiscard]] static Result<std::unique_ptr<AgentLinks>> make(const AgentLinksOptions& options);
@@ -69,25 +69,25 @@ class AgentLinks final : public control::ClockPort {
 
   /// Begins to poll; `listener` is called on the links' own thread.
   void start(Listener listener);
-  /// From now on, what the agents say of this engine is about `instance`. What it was about before; kNoInstance:
-  /// nothing. From any thread, as is the next.
+  /// From now on, the agents' reports about this engine concern `instance`. Returns the previous instance; kNoInstance:
+  /// none. From any thread, like the next.
   InstanceId know(const std::string& engine, InstanceId instance);
   void forget(InstanceId instance);
   void command(InstanceId instance, MegaHertz clock, Instant now) override;
-  /// Sent at once, and again and again under a lease. From any thread.
+  /// Sent at once, and repeatedly under a lease. From any thread.
   void place(InstanceId instance, const Placed& placed);
-  /// What it has of requests, for an agent that decides its clock by reports of ended steps. Sent at once when work
-  /// begins or ends there, but 2 ms after the last such message at the earliest: however fast requests come and go,
-  /// messages do not. Else with the next message. Any thread.
+  /// The instance's requests, for an agent that decides its clock by reports of ended steps. Sent at once when work
+  /// begins or ends there, but at most every 2 ms, so that the number of messages does not depend on the rate of
+  /// requests; otherwise with the next message. Any thread.
   void work(InstanceId instance, const control::InstanceWork& work);
   /// See ControlStrand's WatchOptions. Sent with the next poll.
   void handed_over(InstanceId instance, Span age, Span wait);
-  /// Likewise.
+  /// The same for WatchOptions::finished.
   void finished(InstanceId instance, ClassId request_class, bool late);
-  /// No listener is called afterwards.
+  /// After this, no listener is called.
   void stop();
 
-  /// Agents that now say something else than `facts`. From any thread.
+  /// Number of agents whose facts differ at present. From any thread.
   [[nodiscard]] std::int64_t differing() const { return differing_; }
 
  private:
@@ -101,7 +101,7 @@ class AgentLinks final : public control::ClockPort {
   void polled(Link& link, const std::string& answer, Instant sent);
   void compare(Link& link, const std::map<std::string, std::string>& facts);
   void renew();
-  /// `all`: also what may wait.
+  /// `all`: including what may wait.
   void flush(bool all);
   void flush_now() { flush(false); }
   void flush_soon();
@@ -114,7 +114,7 @@ class AgentLinks final : public control::ClockPort {
   std::vector<std::unique_ptr<Link>> links_;  ///< on the loop only
   mutable std::mutex mutex_;                  ///< engines_, wanted_, dirty_
   std::map<std::string, InstanceId> engines_;
-  /// What is to be said of it. Under the mutex.
+  /// Discards unsent messages about the instance. Under the mutex.
   void drop(InstanceId instance);
   struct Wanted {
     MegaHertz clock;
@@ -136,15 +136,15 @@ class AgentLinks final : public control::ClockPort {
     Span age;
     Span wait;
   };
-  std::map<InstanceId, std::vector<HandedOver>> handed_over_;  ///< not sent yet, the newest
+  std::map<InstanceId, std::vector<HandedOver>> handed_over_;  ///< not yet sent, the newest
   struct Finished {
     std::int64_t requests = 0, late = 0;
   };
-  std::map<InstanceId, std::map<ClassId, Finished>> finished_;  ///< not sent yet
+  std::map<InstanceId, std::map<ClassId, Finished>> finished_;  ///< not yet sent
   std::atomic<std::int64_t> differing_{0};
   std::unique_ptr<net::HttpClient> client_;  ///< on the loop only
-  std::atomic<bool> flushing_{false};        ///< flush_now() is on its way to the loop
-  std::atomic<bool> waits_for_turn_{false};  ///< of some loop, to end
+  std::atomic<bool> flushing_{false};        ///< flush_now() is queued on the loop
+  std::atomic<bool> waits_for_turn_{false};  ///< until the end of some loop's turn
   std::shared_ptr<Waking> waking_;           ///< never null
   bool stopped_ = false;
   net::Loop loop_;  // last: its thread must end before what it uses goes

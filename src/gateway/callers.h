@@ -1,5 +1,5 @@
 #pragma once
-// Whose a request is, and what of what it says of itself is believed.
+// Identifies a request's caller, and decides which of its statements are believed.
 #include <expected>
 #include <memory>
 #include <string_view>
@@ -15,7 +15,7 @@
 
 namespace wattle::gateway {
 
-/// The first of these fields that is there, and its name.
+/// The first of these fields that is present, and its name.
 template <std::size_t N>
 std::pair<const char*, std::string_view> first_of(const net::HeaderFields& headers, const char* const (&names)[N]) {
   for (const char* name : names) {
@@ -27,26 +27,28 @@ std::pair<const char*, std::string_view> first_of(const net::HeaderFields& heade
 /// Who is asking.
 struct Caller {
   TenantId tenant;
-  const TenantTerms* terms = nullptr;           ///< null: no keys are asked for, and nothing is limited
-  std::shared_ptr<const void> table = nullptr;  ///< keeps them
+  const TenantTerms* terms = nullptr;           ///< null: no keys are required, and nothing is limited
+  std::shared_ptr<const void> table = nullptr;  ///< keeps `terms` alive
 };
 
 class Callers {
  public:
   Callers(const GatewayOptions& options, Tenants& tenants) : options_(options), tenants_(tenants) {}
 
-  /// By its API key, if keys are asked for: "Authorization: Bearer", "x-api-key" or "api-key"; else by X-Wattle-Tenant.
-  /// `kept`: the connection's, whose requests come with one key, mostly: its digest is made once.
+  /// By its API key, if keys are required ("Authorization: Bearer", "x-api-key" or "api-key"); otherwise by
+  /// X-Wattle-Tenant. `kept`: cached per connection, since its requests usually have the same key: the digest is
+  /// computed once.
   std::expected<Caller, net::ApiError> who(const net::HeaderFields& headers, std::shared_ptr<const void>& kept);
-  /// What the headers say of the request, as far as the caller's terms go: tier, origin, priority, lengths.
+  /// Reads tier, origin, priority and lengths from the headers, as far as the caller's terms permit.
   std::expected<void, net::ApiError> read_wishes(const net::HeaderFields& headers, const Caller& caller,
                                                  Request& request) const;
-  /// A place for a request with a prompt of so many tokens, whatever its headers say of it, or why it has none.
+  /// A seat for a request with a prompt of this many tokens, or why it is refused.
   Limits::Verdict enter(const Caller& caller, std::int32_t prompt_tokens, Instant now);
 
  private:
   std::expected<Caller, net::ApiError> named_tenant(std::string_view name);
-  /// Whose key came last on a connection. Callers of one share its table by it, so that loops do not meet at a count.
+  /// The last caller on a connection. Its requests share the table through it, so that loops do not contend for one
+  /// reference count.
   struct Known {
     std::string key;
     std::uint64_t version;  ///< of the keys
@@ -54,9 +56,9 @@ class Callers {
     const TenantTerms* terms;
     TenantId tenant;
   };
-  /// The slackest tier that promises a first token within `ttft`; else the strictest there is.
+  /// The loosest tier that promises a first token within `ttft`; otherwise the strictest.
   [[nodiscard]] std::optional<TierId> tier_for(Span ttft) const;
-  /// The strictest tier that promises no first token before `ttft`; else the slackest there is.
+  /// The strictest tier that promises no first token before `ttft`; otherwise the loosest.
   [[nodiscard]] TierId no_stricter(TierId tier, Span ttft) const;
   /// Tiers by their objective for the first token, the strictest first.
   [[nodiscard]] std::vector<std::pair<Span, TierId>> promises() const;

@@ -1,6 +1,6 @@
 #pragma once
-// An answer whose client wants to know what it cost. Energy is known one reading of the meters after a request's end;
-// so its last bytes wait for that, for a bounded time.
+// An answer whose client asks for its cost. Energy is known one meter reading after a request's end, so the answer's
+// last bytes wait for it, for a bounded time.
 #include <memory>
 #include <optional>
 #include <string>
@@ -11,11 +11,11 @@
 
 namespace wattle::gateway {
 
-/// Header of a request that asks: "X-Wattle-Usage: energy".
+/// Whether the request has the header "X-Wattle-Usage: energy".
 [[nodiscard]] bool asks_for_energy(const net::HeaderFields& headers);
 
-/// What its usage says of an answer's energy: null where nobody metered it (in full), or not in time;
-/// grams, too, where some of it was drawn at an unknown intensity.
+/// The energy of an answer as its usage states it: null if it was not (fully) metered or not known in time; grams also
+/// null if some of it was drawn at an unknown intensity.
 struct EnergySaid {
   std::optional<double> joules;
   std::optional<double> grams;
@@ -28,19 +28,19 @@ struct EnergySaid {
   [[nodiscard]] std::string headers() const;
 };
 
-/// JSON text with these members put into its last usage object; without one, into a new one at the top.
+/// The JSON text with these members added to its last usage object; if there is none, in a new one at the top level.
 [[nodiscard]] std::string with_energy(std::string_view json, const EnergySaid& energy);
 
-/// Loop thread only, but for charged().
+/// Loop thread only, except charged().
 class ChargedAnswer : public std::enable_shared_from_this<ChargedAnswer> {
  public:
-  /// A whole answer that has not begun, with its head's lines. `json`: its body has a usage, or may get one.
+  /// A complete answer that has not begun, with its header lines. `json`: its body has a usage object, or may get one.
   static std::shared_ptr<ChargedAnswer> whole(std::shared_ptr<net::Exchange> exchange, std::string type,
                                               std::string headers, std::string body, bool json);
-  /// The end of a stream, held back: its usage chunk, if there is one, then what ends it.
+  /// The end of a stream, held back: its usage chunk, if any, then its final events.
   static std::shared_ptr<ChargedAnswer> stream(std::shared_ptr<net::Exchange> exchange, std::string usage_event,
                                                std::string last_events);
-  /// Answers with null when nothing has been said by then.
+  /// After `most`, answers with null values if charged() has not been called.
   void wait(Span most);
   /// Any thread.
   void charged(const EnergySaid& energy);

@@ -1,6 +1,6 @@
 #pragma once
-// An OpenAI-compatible gateway over a fleet of engines. Data plane (/v1, /health) and admin plane (/metrics, /health,
-// /workers) are separate listeners. Every decision is the control loop's; here bytes are moved.
+// An OpenAI-compatible gateway for a fleet of engines. Data plane (/v1, /health) and admin plane (/metrics, /health,
+// /workers) are separate listeners. The control loop makes all decisions; this moves bytes.
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -14,24 +14,24 @@ namespace wattle::gateway {
 
 class Gateway {
  public:
-  /// Whether start() would refuse these, as far as that can be said without resolving a name, listening or describing a
-  /// worker. Errors: where is the flag, as of start().
+  /// Whether start() would refuse these, as far as that is known without resolving names, listening or describing
+  /// workers. Errors: `where` is the flag, as in start().
   static Result<void> check(GatewayOptions options, const GatewayPolicies& policies);
-  /// Listens on both planes before it returns. `sink` gets decisions and outcomes, one at a time, on changing threads.
+  /// Listens on both planes before it returns. `sink` gets decisions and outcomes, one at a time, on various threads.
   static Result<std::unique_ptr<Gateway>> start(const GatewayOptions& options, GatewayPolicies policies,
                                                 journal::Sink& sink);
   ~Gateway();  ///< stop() with no grace
 
   [[nodiscard]] std::uint16_t port() const;
-  [[nodiscard]] std::uint16_t admin_port() const;  ///< the first; 0: there are Unix sockets alone
+  [[nodiscard]] std::uint16_t admin_port() const;  ///< the first; 0: only Unix sockets
   [[nodiscard]] journal::RequestCounts counts() const;
-  /// Metered and booked so far; energy is unknown without agents. What waits for its reading is in once stop() has
-  /// returned.
+  /// Metered and booked so far; energy is unknown without agents. Energy that waits for a reading is included once
+  /// stop() has returned.
   [[nodiscard]] journal::Consumption consumption() const;
-  /// What a site's carbon intensity is known to be from now on, and was. From any thread; does not wait.
+  /// A site's known carbon intensity, past and future. From any thread; does not wait.
   void set_intensity(SiteId site, carbon::IntensitySeries intensity);
-  /// Drains: refuses new connections, lets streams end for up to `grace`, or until `at_once` (asked on the caller's
-  /// thread) says so.
+  /// Drains: refuses new connections, lets streams end for up to `grace`, or until `at_once` (called on the caller's
+  /// thread) returns true.
   void stop(Span grace, const std::function<bool()>& at_once = {});
 
   struct Impl;

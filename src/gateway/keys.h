@@ -1,5 +1,5 @@
 #pragma once
-// Who may send requests: API keys, by digest, and what holds for the tenants they belong to.
+// Who may send requests: API keys, stored by digest, and their tenants' terms.
 #include <atomic>
 #include <cstdint>
 #include <map>
@@ -16,19 +16,19 @@
 
 namespace wattle::gateway {
 
-/// Where a request carries its key: as a bearer token, else in the first of these that is there.
+/// Headers with a request's key: the bearer token, otherwise the first of these that is present.
 inline constexpr const char* kBearerHeader = "Authorization";
 inline constexpr const char* kKeyHeaders[] = {"x-api-key", "api-key"};
 
-/// What a tenant may do.
+/// A tenant's limits and permissions.
 struct TenantTerms {
   std::string tenant;
   std::optional<double> requests_per_minute;
-  std::optional<double> tokens_per_minute;  ///< of prompts and answers, in the end as the engine counted them
+  std::optional<double> tokens_per_minute;  ///< of prompts and answers; finally as counted by the engine
   std::optional<int> concurrent;            ///< requests held or at an engine
   std::int32_t most_priority = 0;           ///< higher ones are clamped to it
-  std::optional<Span> tightest_ttft;        ///< tiers with a stricter objective are not for it
-  bool hints = true;                        ///< what it says of prompt and output lengths is believed
+  std::optional<Span> tightest_ttft;        ///< tiers with a stricter objective are refused
+  bool hints = true;                        ///< its statements about prompt and output lengths are believed
 };
 
 /// A keys file: {"tenants": {NAME: {"requests_per_minute", "tokens_per_minute", "concurrent", "most_priority",
@@ -40,7 +40,7 @@ class KeyTable {
   KeyTable& operator=(KeyTable&&) = default;
   ~KeyTable() = default;
 
-  /// Whose key it is; null: nobody's. How long that takes says nothing of how near a wrong key is to a right one.
+  /// The key's tenant; null: unknown key. The time that this takes does not depend on how much of a wrong key is right.
   [[nodiscard]] const TenantTerms* find(std::string_view key) const;
   [[nodiscard]] std::size_t size() const { return keys_.size(); }
 
@@ -54,8 +54,7 @@ class KeyTable {
   std::unordered_multimap<std::uint64_t, Key> keys_;  ///< by the digest's first bytes
 };
 
-/// The keys file as it is now: read again when it has changed, so that a key can be taken away without a restart.
-/// Thread-safe.
+/// The keys file, read again when it changes, so that a key can be revoked without a restart. Thread-safe.
 class KeyRing {
  public:
   static Result<std::unique_ptr<KeyRing>> open(std::string path);
@@ -63,15 +62,15 @@ class KeyRing {
     const std::lock_guard lock(mutex_);
     return table_;
   }
-  /// Another one since the table has changed: a look at it costs nobody a lock.
+  /// Increases when the table changes; reading it takes no lock.
   [[nodiscard]] std::uint64_t version() const { return version_.load(std::memory_order_acquire); }
-  /// Looks whether the file has changed. One that is wrong leaves the keys as they were: what is wrong, once.
+  /// Checks whether the file has changed. An invalid file leaves the keys unchanged; its error is returned once.
   std::optional<Error> look();
 
  private:
   KeyRing() = default;
   std::string path_;
-  std::string seen_;  ///< its text, when it was last read
+  std::string seen_;  ///< its text when last read
   bool unreadable_ = false;
   mutable std::mutex mutex_;
   std::shared_ptr<const KeyTable> table_;

@@ -7,16 +7,14 @@
 
 namespace wattle::gateway::nixl {
 
-/// The client's body as the prefill instance gets it: one token, not streamed, with a note that decode happens
-/// elsewhere. Nothing when `body` is not a JSON object. Its capacity must exceed its size by
-/// RequestParser::kBodyPadding.
+/// The client's body for the prefill instance: one token, not streamed, with a note that decode happens elsewhere. None
+/// if `body` is not a JSON object. Its capacity must exceed its size by RequestParser::kBodyPadding.
 [[nodiscard]] std::optional<std::string> prefill_body(const std::string& body);
 
-/// kv_transfer_params of the prefill answer, as text and opaque. Empty when the engine gave none: decode then
-/// recomputes.
+/// kv_transfer_params of the prefill answer, as opaque text. Empty if the engine returned none: decode then recomputes.
 [[nodiscard]] std::string transfer_params(std::string answer);
 
-/// The client's body plus those params; as it was when there are none.
+/// The client's body plus those params; unchanged if there are none.
 [[nodiscard]] std::string decode_body(std::string_view body, std::string_view params);
 
 }  // namespace wattle::gateway::nixl

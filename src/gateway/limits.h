@@ -1,5 +1,5 @@
 #pragma once
-// How much a tenant may ask for at a time. Time is an argument.
+// How much a tenant may request at a time. Time is an argument.
 #include <algorithm>
 #include <map>
 #include <memory>
@@ -11,13 +11,13 @@
 
 namespace wattle::gateway {
 
-/// Token buckets of a minute's worth, and a count of what is under way. Thread-safe; bounded by the tenants that have
-/// terms.
+/// Token buckets that hold one minute's amount, and a count of requests in progress. Thread-safe; bounded by the number
+/// of tenants with terms.
 class Limits {
   struct State;
 
  public:
-  /// A request's place: let go when it is over.
+  /// A request's seat: destroyed when the request is over.
   class Seat {
    public:
     Seat(std::shared_ptr<State> state, double tokens) : state_(std::move(state)), charged_(tokens) {}
@@ -28,7 +28,7 @@ class Limits {
       --state_->under_way;
     }
     [[nodiscard]] double charged() const { return charged_; }
-    /// It took so many tokens in all: more are charged, fewer given back.
+    /// The request took `tokens` tokens in total: the difference is charged or returned.
     void settle(double tokens) {
       const std::lock_guard lock(state_->mutex);
       state_->tokens.take(tokens - std::exchange(charged_, tokens));
@@ -39,11 +39,11 @@ class Limits {
     double charged_;
   };
   struct Verdict {
-    const char* refused = nullptr;  ///< why; null: it may enter
-    Span retry_after;               ///< at the earliest
+    const char* refused = nullptr;  ///< why it is refused; null: it may enter
+    Span retry_after;               ///< earliest time
     std::shared_ptr<Seat> seat = nullptr;
   };
-  /// `tokens`: of its prompt, as believed. Terms may change from call to call.
+  /// `tokens`: estimated length of its prompt. Terms may change from call to call.
   [[nodiscard]] Verdict enter(const TenantTerms& terms, TenantId tenant, double tokens, Instant now) {
     if (!terms.requests_per_minute && !terms.tokens_per_minute && !terms.concurrent) return {};
     const std::shared_ptr<State> state = of(tenant);
@@ -54,7 +54,7 @@ class Limits {
     if (terms.requests_per_minute && state->requests.level(*terms.requests_per_minute, now) < 1.0) {
       return {"the tenant's requests per minute are used up", state->requests.until(1.0, *terms.requests_per_minute)};
     }
-    // A prompt of any length may enter a full bucket; what it takes too much is paid back before the next.
+    // A prompt of any length may enter a full bucket; the excess must be refilled before the next request.
     if (terms.tokens_per_minute && state->tokens.level(*terms.tokens_per_minute, now) <= 0.0) {
       return {"the tenant's tokens per minute are used up", state->tokens.until(1.0, *terms.tokens_per_minute)};
     }
@@ -67,7 +67,8 @@ class Limits {
  private:
   class Bucket {
    public:
-    /// What is in it; it holds a minute's worth at most, but one where that is less: or nothing would ever fit.
+    /// Present level. It holds at most one minute's amount, but at least one request or token, so that a request can
+    /// enter.
     double level(double per_minute, Instant now) {
       const double most = std::max(1.0, per_minute);
       if (!begun_) level_ = most;

@@ -1,6 +1,6 @@
 #pragma once
-// What one loop has seen of requests that are over, in numbers that it alone adds to while a scrape reads them: a
-// request costs no lock.
+// Statistics of one loop's finished requests, in counters to which only that loop adds while a scrape reads them: a
+// request takes no lock.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -14,12 +14,12 @@
 
 namespace wattle::gateway {
 
-/// One thread adds.
+/// A sum to which one thread adds.
 template <typename Number>
 class OwnSum {
  public:
   void add(Number more) { sum_.store(sum_.load(std::memory_order_relaxed) + more, std::memory_order_relaxed); }
-  /// What has come since this was last called; one caller at a time.
+  /// The increase since the last call; one caller at a time.
   [[nodiscard]] Number take() {
     const Number now = sum_.load(std::memory_order_relaxed);
     const Number more = now - taken_;
@@ -32,8 +32,7 @@ class OwnSum {
   Number taken_{};
 };
 
-/// A histogram of which one thread observes. A value belongs to the first bound that it does not exceed, as in
-/// Prometheus.
+/// A histogram to which one thread adds. A value belongs to the first bound that it does not exceed, as in Prometheus.
 template <const auto& kBounds>
 class OwnHistogram {
  public:
@@ -46,7 +45,7 @@ class OwnHistogram {
     for (std::size_t i = 0; i < by_bucket.size(); ++i) counts_[i].add(by_bucket[i]);
     sum_.add(sum);
   }
-  /// As OwnSum's, by bucket; the sum of the values is returned.
+  /// Like OwnSum::take(), by bucket; returns the sum of the values.
   [[nodiscard]] double take(std::vector<double>& by_bucket) {
     by_bucket.clear();
     for (auto& count : counts_) by_bucket.push_back(static_cast<double>(count.take()));

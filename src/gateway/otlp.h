@@ -11,10 +11,10 @@
 
 namespace wattle::gateway {
 
-/// An ExportTraceServiceRequest. `unix_ns_at_zero`: the wall clock's when Instant() was. `host`: this machine's name.
+/// An ExportTraceServiceRequest. `unix_ns_at_zero`: the wall clock at Instant(). `host`: this machine's name.
 [[nodiscard]] std::string otlp_json(std::span<const std::shared_ptr<const RequestEnd>> requests,
                                     std::int64_t unix_ns_at_zero, std::string_view host);
-/// How many spans an ExportTraceServiceResponse says were not taken; 0 where it says nothing.
+/// Number of rejected spans according to an ExportTraceServiceResponse; 0 if it does not say.
 [[nodiscard]] std::int64_t rejected_spans(std::string_view response);
 
 }  // namespace wattle::gateway

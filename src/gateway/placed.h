@@ -6,10 +6,10 @@
 
 namespace wattle::gateway {
 
-/// What holds for an instance because of the pool that it serves in.
+/// Bounds and objectives of an instance because of its pool.
 struct Placed {
   PoolId pool;
-  std::optional<ClockRange> range = {};  ///< the clocks that a plan lets it have; none: any
+  std::optional<ClockRange> range = {};  ///< the clocks that a plan permits; none: any
   std::optional<Slo> objectives = {};    ///< that it has to keep at present; none: those of all requests
 };
 

@@ -1,6 +1,6 @@
 #pragma once
-// How long prompts are before an engine has counted them: a model's own tokens per byte of text, learnt from what its
-// engines counted so far.
+// Estimates prompt lengths before an engine has counted them: a model's tokens per byte of text, learned from its
+// engines' counts.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -11,12 +11,12 @@
 
 namespace wattle::gateway {
 
-/// Any thread. A number may be lost where two threads learn at once; the next request brings another.
+/// Any thread. An update may be lost if two threads learn at once; the next request brings another.
 class PromptScale {
  public:
   static constexpr double kTokensPerByte = 0.25;     ///< of English, until something has been counted
-  static constexpr std::int64_t kMediaTokens = 576;  ///< a picture of 336 x 336 in LLaVA's patches of 14 x 14
-  static constexpr std::int64_t kLeastBytes = 64;    ///< in less text a chat template's own tokens are most of it
+  static constexpr std::int64_t kMediaTokens = 576;  ///< an image of 336 x 336 in LLaVA's patches of 14 x 14
+  static constexpr std::int64_t kLeastBytes = 64;    ///< in shorter texts, a chat template's own tokens dominate
 
   [[nodiscard]] std::int32_t tokens(std::size_t model, const net::PromptSize& prompt) const {
     const double text = static_cast<double>(prompt.bytes) * rate(model);
@@ -36,7 +36,7 @@ class PromptScale {
     const double rate = rates_[model].load(std::memory_order_relaxed);
     return rate > 0.0 ? rate : kTokensPerByte;
   }
-  std::array<std::atomic<double>, control::kMostModels> rates_{};  ///< 0: nothing learnt
+  std::array<std::atomic<double>, control::kMostModels> rates_{};  ///< 0: nothing learned
 };
 
 }  // namespace wattle::gateway

@@ -1,15 +1,15 @@
 #pragma once
-// Header fields on their way through the gateway.
+// Header fields that pass through the gateway.
 #include <string>
 
 #include "net/http_message.h"
 
 namespace wattle::gateway {
 
-/// Those of a client's request that its engine gets, as lines. `own_keys`: clients' credentials are for us;
-/// `own_trace`: so is whose child a span is.
+/// A client's header fields that its engine gets, as lines. `own_keys`: clients' credentials are the gateway's and not
+/// passed on; `own_trace`: nor is the trace parent.
 void append_passed_on(std::string& lines, const net::HeaderFields& fields, bool own_keys, bool own_trace);
-/// Those of an engine's answer other than 200 that its client gets beside the body's type.
+/// Header fields of an engine's answer other than 200 that its client gets, besides the content type.
 void append_passed_back(std::string& lines, const net::HeaderFields& fields);
 
 }  // namespace wattle::gateway

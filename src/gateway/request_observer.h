@@ -1,7 +1,7 @@
 #pragma once
-// What is said of each request once it is over: a span to an OpenTelemetry collector (OTLP over HTTP, JSON), a line in
-// the log. Both are made on a thread of their own, off a bounded queue: a collector or a log that is slow costs what
-// does not fit, counted, and never a request.
+// Output for each finished request: a span to an OpenTelemetry collector (OTLP over HTTP, JSON) and a log line. Both
+// are made on a separate thread from a bounded queue: if a collector or the log is slow, records are dropped and
+// counted; requests are never delayed.
 #include <array>
 #include <atomic>
 #include <cstdint>
@@ -22,9 +22,9 @@ namespace wattle::gateway {
 struct ObserverOptions {
   bool log_requests = false;
   std::string traces_endpoint;  ///< URL of a collector, http://HOST:4318; empty: no spans
-  /// Of requests whose caller does not say whether it records its own span; those that say so are taken at their word.
+  /// Share of requests without a sampling decision by their caller; callers' decisions are respected.
   double traces_sample = 1.0;
-  std::size_t queue = 4096;  ///< requests that wait for a span or a line
+  std::size_t queue = 4096;  ///< requests waiting for a span or a line
   Span flush_period = Span::ms(500);
   Span export_timeout = Span::s(5);
   [[nodiscard]] bool on() const { return log_requests || !traces_endpoint.empty(); }
@@ -32,31 +32,31 @@ struct ObserverOptions {
 
 class RequestObserver {
  public:
-  /// Errors: the endpoint is no URL. Resolves nothing.
+  /// Errors: the endpoint is not a URL. Resolves no names.
   static Result<void> check(const ObserverOptions& options);
-  /// Errors: the endpoint is no URL or does not resolve (blocks).
+  /// Errors: the endpoint is not a URL or does not resolve (blocks).
   static Result<std::unique_ptr<RequestObserver>> start(const ObserverOptions& options);
   ~RequestObserver();  ///< stop()
   RequestObserver(const RequestObserver&) = delete;
   RequestObserver& operator=(const RequestObserver&) = delete;
 
-  /// A request that has come, and its place in a trace. Any thread; `random`: the caller's.
+  /// Registers a new request and its place in a trace. Any thread; `random`: the caller's.
   [[nodiscard]] std::shared_ptr<RequestEnd> begin(const net::Exchange& exchange, RequestId id,
                                                   std::mt19937_64& random) const;
-  /// Header lines for its engine: whose child the engine's span is. Empty where no spans are made: then the client's
-  /// own fields go on as they are.
+  /// Header lines for its engine: the parent of the engine's span. Empty if no spans are made: then the client's own
+  /// fields are passed on.
   [[nodiscard]] std::string trace_lines(const RequestEnd& request) const;
   [[nodiscard]] bool traces() const { return endpoint_ != nullptr; }
-  /// It is over. Any thread; does not wait.
+  /// The request is over. Any thread; does not wait.
   void over(std::shared_ptr<const RequestEnd> request);
 
   struct Counts {
     std::int64_t spans_exported = 0;
-    std::int64_t spans_dropped = 0;  ///< no room, or the collector did not take them
-    std::int64_t lines_dropped = 0;  ///< no room here; the log counts its own
+    std::int64_t spans_dropped = 0;  ///< no room, or not accepted by the collector
+    std::int64_t lines_dropped = 0;  ///< no room here; the log counts its own drops
   };
   [[nodiscard]] Counts counts() const { return {exported_, spans_dropped_, lines_dropped_}; }
-  /// Hands on what there is, for a second at most.
+  /// Sends what is queued, for at most a second.
   void stop();
 
  private:
@@ -72,17 +72,17 @@ class RequestObserver {
   std::string host_;
   std::mutex mutex_;
   std::vector<std::shared_ptr<const RequestEnd>> queue_;
-  bool called_ = false;  ///< the loop has been called for a full batch
+  bool called_ = false;  ///< the loop has been woken for a full batch
   std::atomic<std::int64_t> exported_{0};
   std::atomic<std::int64_t> spans_dropped_{0};
   std::atomic<std::int64_t> lines_dropped_{0};
-  std::atomic<bool> idle_{true};  ///< nothing waits on the loop
+  std::atomic<bool> idle_{true};  ///< nothing is queued on the loop
   // On the loop only.
-  std::vector<std::shared_ptr<const RequestEnd>> spans_;  ///< that wait for the collector
+  std::vector<std::shared_ptr<const RequestEnd>> spans_;  ///< waiting for the collector
   bool under_way_ = false;
   std::unique_ptr<net::HttpClient> client_;
   bool stopped_ = false;
-  net::Loop loop_;  ///< last: its thread sees the rest
+  net::Loop loop_;  ///< last: its thread uses the members above
 };
 
 /// One line of the log.

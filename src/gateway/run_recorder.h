@@ -1,7 +1,7 @@
 #pragma once
-// The live journal: the same files as a simulated run's, written by a thread of its own. A caller that records only
-// puts a record into a bounded queue; when the disk is slower than that, records are dropped and counted. What was
-// recorded is with the system within a second, so that it survives this process; a write that fails is said at once.
+// The live journal: the same files as a simulated run's, written by a separate thread. A caller only puts a record into
+// a bounded queue; if the disk is slower than that, records are dropped and counted. Records are handed to the system
+// within a second, so that they survive this process; a failed write is reported at once.
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
@@ -23,23 +23,23 @@ class RunRecorder final : public journal::Sink {
  public:
   struct Options {
     std::size_t queue = 1 << 16;  ///< records waiting to be written
-    /// Decisions of other processes come late: those younger than this wait, so that the file is in order of time.
+    /// Decisions of other processes arrive late: younger ones wait this long, so that the file is in order of time.
     Span hold_back = Span::ms(300);
-    /// The same for samples: an agent's are as late as its poll and the way, and agents' come interleaved. Those that
-    /// are later still are dropped and counted.
+    /// The same for samples: an agent's are late by its poll and the transfer, and several agents' are interleaved.
+    /// Later ones are dropped and counted.
     Span hold_back_samples = Span::s(2);
-    Span checkpoint = Span::ms(500);  ///< how often what was recorded is handed to the system
+    Span checkpoint = Span::ms(500);  ///< how often records are handed to the system
   };
-  /// Times are written as since this call. Errors: a directory that cannot be written.
+  /// Times are written relative to this call. Errors: the directory cannot be written.
   [[nodiscard]] static Result<std::unique_ptr<RunRecorder>> open(const std::string& directory,
                                                                  const journal::RunFacts& facts, Options options);
   [[nodiscard]] static Result<std::unique_ptr<RunRecorder>> open(const std::string& directory,
                                                                  const journal::RunFacts& facts) {
     return open(directory, facts, Options());
   }
-  ~RunRecorder() override;  ///< without close(): what was recorded is written, run.json is not
+  ~RunRecorder() override;  ///< without close(): records are written, run.json is not
 
-  // From any thread, one at a time or not. Never wait for the disk.
+  // From any thread, concurrently. Never waits for the disk.
   void joined(const journal::Instance& facts) override;
   void decision(const journal::DecisionRecord& record) override { put(decisions_, record); }
   void plan(const journal::PlanRecord& record) override {
@@ -48,14 +48,13 @@ class RunRecorder final : public journal::Sink {
   void outcome(const Outcome& outcome) override { put(outcomes_, outcome); }
   void sample(const journal::Sample& sample) override { put(samples_, sample); }
   [[nodiscard]] std::int64_t dropped() const { return dropped_; }
-  /// The first write that failed, in words; empty while all goes well. Any thread.
+  /// The first failed write, for people; empty: none. Any thread.
   [[nodiscard]] std::string problem() const;
-  /// Asked on the writing thread at each checkpoint until close(); must stay valid until then.
+  /// Called on the writing thread at each checkpoint until close(); must stay valid until then.
   void ask_consumption(std::function<journal::Consumption()> consumption);
 
-  /// Writes what is left, then run.json. A request's gaps are all taken as long as its mean one: of single gaps only
-  /// is recorded how many were within its objective.
-  /// Errors: the first write that failed. Call once, after the last record.
+  /// Writes the rest, then run.json. All gaps of a request are assumed to equal its mean gap: of single gaps, only the
+  /// number within the objective is recorded. Errors: the first failed write. Call once, after the last record.
   [[nodiscard]] Result<void> close(const journal::Consumption& consumption);
 
  private:
@@ -94,7 +93,7 @@ class RunRecorder final : public journal::Sink {
   std::unique_ptr<journal::RunWriter> writer_;
   Instant origin_;
   std::string recipe_;
-  mutable std::mutex mutex_;  ///< the queues, stop_, problem_, consumption_
+  mutable std::mutex mutex_;  ///< guards the queues, stop_, problem_, consumption_
   std::vector<journal::Instance> joined_;
   std::vector<journal::DecisionRecord> decisions_;
   std::vector<Planned> plans_;
@@ -106,12 +105,12 @@ class RunRecorder final : public journal::Sink {
   std::condition_variable wake_;
   std::atomic<std::int64_t> dropped_{0};
 
-  // The writing thread's.
+  // Used by the writing thread only.
   Instant checkpointed_;
   bool changed_ = true;  ///< since the last checkpoint
   std::vector<journal::DecisionRecord> held_;
   std::vector<Planned> held_plans_;
-  std::vector<journal::Sample> held_samples_;  ///< of at most options_.queue
+  std::vector<journal::Sample> held_samples_;  ///< at most options_.queue
   Instant newest_sample_;                      ///< of those written
   journal::RunStatistics statistics_;
   double clock_sum_mhz_ = 0.0;

@@ -1,8 +1,8 @@
 #pragma once
-// The control strand: the one place where the gateway's control loop runs. Events from any thread are handled one at a
-// time, by whichever thread finds the strand free; what they decide is delivered to each request on its own loop. What
-// requests of one loop say within one of its turns is handled together, at the turn's end: the books then move between
-// processors once a turn and not several times a request.
+// The control strand: the only place where the gateway's control loop runs. Events from any thread are handled one at a
+// time, by the thread that finds the strand free; decisions are delivered to each request on its own loop. Events of
+// one loop within one of its turns are handled together, at the turn's end, so that the loop's state moves between
+// processors once per turn instead of several times per request.
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -25,37 +25,37 @@
 
 namespace wattle::gateway {
 
-/// What moves the bytes of a request. The three calls come on loop()'s thread.
+/// Moves the bytes of a request. Its on_* functions are called on loop()'s thread.
 class Stream {
  public:
   virtual ~Stream() = default;
   [[nodiscard]] virtual net::Loop& loop() = 0;
-  /// `urgency`: smaller first, for engines that order by it. `decision`: why there; static.
+  /// `urgency`: smaller first, for engines that order by it. `decision`: why this worker; static.
   virtual void on_start(const std::shared_ptr<const Worker>& worker, std::int64_t urgency, const char* decision) = 0;
   virtual void on_hand_over(const std::shared_ptr<const Worker>& decode, const char* decision) = 0;
   virtual void on_refuse(control::Refusal refusal, const char* reason) = 0;
-  /// Take it back from its engine where no answer has begun; ControlStrand::withdrawn says what became of it.
+  /// Take it back from its engine if no answer has begun; ControlStrand::withdrawn reports the result.
   virtual void on_withdraw() = 0;
 };
 
-/// Where the control plane's view of an engine comes from.
+/// Source of the control plane's view of an engine.
 enum class ViewSource : std::uint8_t {
-  StepReports,  ///< the engine's own, one an iteration
-  Streams,      ///< what it streams through the gateway: the last resort
+  StepReports,  ///< the engine's own, one per iteration
+  Streams,      ///< the streams relayed by the gateway: the last resort
 };
 
 struct WatchOptions {
   control::InstanceLoopOptions telemetry;
-  control::ClockPort* clocks = nullptr;  ///< of instances whose clock is decided here; null: none is
+  control::ClockPort* clocks = nullptr;  ///< for instances whose clock is decided here; null: there are none
   LiveLedger* ledger = nullptr;          ///< null: energy is not booked
-  /// What holds of an instance's pool, for the one that decides its clock elsewhere. Null: nobody.
+  /// Bounds and objectives of an instance, for the process that decides its clock. Null: there is none.
   std::function<void(InstanceId, const Placed&)> placed = {};
-  /// What an instance has of requests has changed, and its engine reports steps when they have ended: for the one that
-  /// decides its clock elsewhere. Null: nobody.
+  /// An instance's requests have changed, and its engine reports ended steps: for the process that decides its clock.
+  /// Null: there is none.
   std::function<void(InstanceId, const control::InstanceWork&)> work = {};
-  /// A hand-over, said of both its instances, for the one that decides their clocks elsewhere. Null: nobody.
+  /// A hand-over, reported for both instances, for the process that decides their clocks. Null: there is none.
   std::function<void(InstanceId, Span age, Span wait)> handed_over = {};
-  /// A request has ended at an instance, likewise. Null: nobody.
+  /// A request has ended at an instance; likewise.
   std::function<void(InstanceId, ClassId, bool late)> finished = {};
 };
 
@@ -64,91 +64,90 @@ class ControlStrand final : private control::RequestPort, private control::Insta
   ControlStrand(control::DispatchPolicies policies, std::uint64_t seed, const control::FleetLoopOptions& options,
                 const WatchOptions& watch, journal::Sink& sink);
 
-  /// Tokens of a prompt's beginning that its routing policies look at. Any thread.
+  /// Number of tokens of a prompt's beginning that its routing policies read. Any thread.
   [[nodiscard]] std::int32_t reads_prefix() const { return requests_.reads_prefix(); }
-  /// `model`: that it asks for, by its place among GatewayOptions::models.
+  /// `model`: the requested one, by its index in GatewayOptions::models.
   void arrive(const Request& request, std::shared_ptr<Stream> stream, carbon::ModelId model = {});
   void first_token(RequestId id);
-  /// Its answer comes as a whole: no token of it will be seen.
+  /// Its answer comes as a whole: its tokens are not seen individually.
   void unseen(RequestId id);
   void prefill_done(RequestId id);
   void withdrawn(RequestId id, bool taken);
-  /// This engine of its own refused the connection, or was lost with not a byte of an answer; `sent`: it may have begun
-  /// there. The request goes to another.
+  /// The request's engine refused the connection, or was lost without a byte of an answer; `sent`: the request may have
+  /// begun there. It goes to another engine.
   void bounced(RequestId id, InstanceId from, bool sent);
   /// A step report that came at `received`.
   void report(const StepReport& report, Instant received);
-  /// What an agent says of an engine, and what it has decided. Any thread.
+  /// An agent's reading of an engine, and its decisions. Any thread.
   void reading(const EngineReading& reading);
   void decided(const journal::DecisionRecord& record);
   /// A planner's plan. On the strand.
   void planned(const journal::PlanRecord& record) { sink_.plan(record); }
-  /// What is believed of their engines here learns what agents have measured. Any thread.
+  /// Beliefs about their engines here learn what agents have measured. Any thread.
   void learn(std::vector<MeasuredStep> steps);
-  /// An instance that was not there at the start. Within run() only.
+  /// An instance that joined after the start. Within run() only.
   void joined(const journal::Instance& facts) { sink_.joined(facts); }
-  /// What an engine says of its own load at `read`; believed beside our own streams, for requests that others sent
+  /// An engine's own report of its load at `read`; used in addition to our streams, for requests that others sent
   /// there. Any thread.
   void gauges(InstanceId id, const LoadGauges& gauges, Instant read);
-  /// Those whose step reports are not heard. Within run() only.
+  /// Whether step reports of the instance come. Within run() only.
   [[nodiscard]] bool hears_steps(InstanceId id) const { return watch_.hears_steps(index_.at(id)); }
   struct Gauged {
     LoadGauges said;
     Instant at;
   };
-  /// Newest; none: never, or not for long. Within run() only.
+  /// The newest one; none: never, or too old. Within run() only.
   [[nodiscard]] std::optional<Gauged> gauged(InstanceId id, Instant now) const;
-  /// Several times a second: notices engines that have fallen silent.
+  /// Call several times per second: detects engines that have become silent.
   void tick();
-  /// `name`, `charged`: as LiveLedger::Leaving says; `charged` comes on the strand.
+  /// `name`, `charged`: as in LiveLedger::Leaving; `charged` is called on the strand.
   void leave(RequestId id, Fate fate, const char* reason, const control::Served& served,
              const TokenTally::Counted& counted, std::string name = {}, LiveLedger::Charged charged = nullptr);
-  /// Runs `task` on the strand, in turn. From any thread; it may have run before this returns, or not yet.
+  /// Runs `task` on the strand, in order. From any thread; it may or may not have run when this returns.
   void run(std::function<void(control::FleetLoop&, Instant)> task);
   /// As run(), but waits until it has run. Not from within the strand.
   void run_and_wait(std::function<void(control::FleetLoop&, Instant)> task);
-  /// How an engine's load is known beside our own streams.
+  /// How an engine's load is known in addition to our streams.
   struct Says {
-    bool step_reports = false;  ///< some are expected
-    bool load_reports = false;  ///< as Worker has it
+    bool step_reports = false;  ///< expected
+    bool load_reports = false;  ///< as in Worker
   };
-  /// A further instance, whose id is the next and never comes back. `clock`: its policy where that runs here; its view
-  /// is ignored. Within run() only.
+  /// Adds an instance with the next id; ids are never reused. `clock`: its policy, if that runs here; its view is
+  /// ignored. Within run() only.
   InstanceId add_worker(const InstanceView& view, std::shared_ptr<const net::Endpoint> endpoint,
                         std::optional<std::uint16_t> bootstrap_port, control::LoopInstance clock, Says says,
                         control::ModelMask has, Instant now);
-  /// A plan's weights hold from now on, and its clock ranges for as long as their lease. Within run() only, as the next
-  /// three.
+  /// A plan's weights are in force from now on, and its clock ranges during their lease. Within run() only, like the
+  /// next three.
   void follow(const PutPlan& plan, Instant now);
-  /// What the workers' types say of classes and pools; holds while no plan shares requests out.
+  /// Weights by the workers' types; in force while no plan has weights.
   void follow_types(std::vector<PoolWeight> weights, Instant now);
-  /// Takes off clock ranges whose lease is over: their planner is gone.
+  /// Removes clock ranges whose lease has expired: their planner is gone.
   void end_ranges(Instant now);
   [[nodiscard]] const std::vector<ClockRange>& ranges() const { return ranges_; }
   [[nodiscard]] Instant ranges_until() const { return ranges_until_; }
-  /// By class, since the start.
+  /// Requests by class, since the start.
   [[nodiscard]] const std::vector<std::int64_t>& arrived() const { return arrived_; }
-  /// It is no part of the fleet any more, for good; false: it was not. Requests in it may still leave. Within run()
-  /// only.
+  /// Removes the instance for good; false: it was not in the fleet. Requests in it may still leave. Within run() only.
   bool remove_worker(InstanceId id, Instant now);
-  /// Where its requests go from now on. Within run() only.
+  /// The address to which its requests go from now on. Within run() only.
   void move(InstanceId id, std::shared_ptr<const net::Endpoint> endpoint);
   [[nodiscard]] const std::shared_ptr<const Worker>& worker(InstanceId id) const {
     return places_[index_.at(id)].worker;
   }
-  /// Of the step reports and, in nanoseconds, of the way from a report's arrival to the clock command it causes. Within
-  /// run() only.
+  /// Counts of the step reports; and below, in nanoseconds, the times from a report's arrival to the clock command that
+  /// it causes. Within run() only.
   [[nodiscard]] const control::TelemetryCounts& telemetry(InstanceId id) const { return watch_.counts(index_.at(id)); }
-  /// Brings every view up to date, for an observer; policies have it done as they read. Within run() only.
+  /// Updates all views, for an observer; policies have them updated when they read them. Within run() only.
   void look(Instant now);
-  /// Nobody meters its energy now. Within run() only.
+  /// Whether its energy is not metered at present. Within run() only.
   [[nodiscard]] bool unmetered(InstanceId id, Instant now) const {
     return ledger_ != nullptr && ledger_->is_unmetered(id, now);
   }
   [[nodiscard]] ViewSource source(InstanceId id, Instant now) const { return source_at(index_.at(id), now); }
-  /// That anything is kept of. Within run() only.
+  /// Number of instances with stored data. Within run() only.
   [[nodiscard]] std::size_t instances_kept() const;
-  /// Of what is believed here and learns: samples it was given, models that were put to use. Within run() only.
+  /// Sums over the learning beliefs here: samples given, models adopted. Within run() only.
   struct Learnt {
     std::int64_t samples = 0;
     std::int64_t adopted = 0;
@@ -191,11 +190,11 @@ class ControlStrand final : private control::RequestPort, private control::Insta
     std::int64_t urgency = 0;
   };
 
-  /// Of one loop's thread.
+  /// State of one loop's thread.
   struct Turn;
-  /// At the end of this turn, where this is a loop's thread.
+  /// Posts at the end of this turn, if this is a loop's thread.
   void post_soon(Event&& event);
-  /// Now, behind what waits for the end of this turn.
+  /// Posts at once, behind what waits for the end of this turn.
   void post(Event&& event);
   void enter(std::vector<Event>& events);
   void handle(Event& event, Instant at);
@@ -250,10 +249,10 @@ class ControlStrand final : private control::RequestPort, private control::Insta
     std::shared_ptr<const Worker> worker;
     bool step_reports = false;  ///< expected
     Instant sampled;
-    MegaHertz engine_clock;  ///< as last reported; 0: not
+    MegaHertz engine_clock;  ///< as last reported; 0: not reported
     LoadGauges gauges = {};
-    Instant gauges_at = Instant::never();  ///< never: it has said none
-    control::InstanceWork others = {};     ///< as its gauges had it, beyond what we had sent there then
+    Instant gauges_at = Instant::never();  ///< never: it has reported none
+    control::InstanceWork others = {};     ///< by its gauges, beyond what we had sent there then
   };
   InstanceIndex index_;  ///< of places_ and watch_
   std::vector<Place> places_;
@@ -263,13 +262,13 @@ class ControlStrand final : private control::RequestPort, private control::Insta
   control::WorkBook book_;
   control::InstanceLoop watch_;              ///< sequence numbers, losses, clocks decided here
   std::vector<PoolWeight> planned_;          ///< of the plan in force
-  std::vector<PoolWeight> by_type_;          ///< of workers that say which class they are for
+  std::vector<PoolWeight> by_type_;          ///< of workers that state their class
   std::vector<ClockRange> ranges_;           ///< of the plan in force
   Instant ranges_until_ = Instant::never();  ///< never: there are none
   std::vector<std::int64_t> arrived_;
   Instant received_ = Instant::never();  ///< of the report being handled
   Histogram report_to_command_ns_;
-  std::unique_ptr<control::RefitThread> refits_;  ///< null: nothing has been learnt yet
+  std::unique_ptr<control::RefitThread> refits_;  ///< null: nothing has been learned yet
   std::vector<Delivery> outgoing_;
 };
 

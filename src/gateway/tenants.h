@@ -1,5 +1,5 @@
 #pragma once
-// Names of tenants as numbers; bounded, because names come from clients.
+// Maps tenants' names to numbers; bounded, because names come from clients.
 #include <expected>
 #include <map>
 #include <mutex>
@@ -13,8 +13,8 @@
 
 namespace wattle::gateway {
 
-/// Thread-safe. Tenant 0 are all that give no name, tenant 1 all beyond the bound; those that are known from the start
-/// come next.
+/// Thread-safe. Tenant 0 is all requests without a name, tenant 1 all names beyond the bound; those known from the
+/// start follow.
 class Tenants {
  public:
   explicit Tenants(std::vector<Tenant> known = {}) : known_(std::move(known)) {
@@ -23,7 +23,7 @@ class Tenants {
       names_.push_back(tenant.name);
     }
   }
-  /// What is known of it; null: nothing.
+  /// The known tenant; null: unknown.
   [[nodiscard]] const Tenant* known(TenantId id) const {
     const auto i = static_cast<std::size_t>(id.value());
     return i >= kUnnamed && i - kUnnamed < known_.size() ? &known_[i - kUnnamed] : nullptr;

@@ -17,9 +17,9 @@ class TokenTally {
   static constexpr std::array<double, 12> kGapBounds{0.001, 0.0025, 0.005, 0.01, 0.02, 0.03,
                                                      0.05,  0.075,  0.1,   0.2,  0.5,  1.0};
 
-  /// Gaps are held to nothing.
+  /// Without limits for gaps.
   TokenTally() = default;
-  /// `itl_limits`: what they may be held to, ascending; must outlive it. Allocates where there are several.
+  /// `itl_limits`: possible limits, ascending; must outlive it. Allocates if there are several.
   explicit TokenTally(const std::vector<Span>& itl_limits)
       : limits_(&itl_limits),
         beyond_(itl_limits.size() > 1 ? std::make_unique<std::int32_t[]>(itl_limits.size() - 1) : nullptr) {}
@@ -38,7 +38,7 @@ class TokenTally {
     last_ = now;
     ++count_;
   }
-  /// Several that came at once.
+  /// Several tokens that arrived at once.
   void tokens(std::int32_t many, Instant now) {
     if (many <= 0) return;
     token(now);
@@ -47,8 +47,8 @@ class TokenTally {
     gap_counts_[0] += more;
     count_ += more;
   }
-  /// An answer that was not streamed: `tokens` in all, none seen before `now`. Its gaps are not observable; each is
-  /// taken to be as long as their mean over the whole time since `start`.
+  /// An answer that was not streamed: `tokens` in total, all seen at `now`. Its gaps are not observable; each is taken
+  /// as their mean over the whole time since `start`.
   void whole(std::int32_t tokens, Instant start, Instant now) {
     count_ = tokens;
     first_ = last_ = now;
@@ -56,7 +56,7 @@ class TokenTally {
     whole_gap_ = (now - start) / tokens;
     saw(whole_gap_, tokens - 1);
   }
-  /// The engine's own count, when its usage block says so (several tokens may share one event).
+  /// The engine's own count from its usage block (several tokens may share one event).
   void correct(std::int32_t tokens) {
     if (tokens > count_ && count_ > 0) {
       gaps_within_ += tokens - count_;  // tokens that share an event are no time apart
@@ -64,10 +64,10 @@ class TokenTally {
     }
   }
 
-  /// The engine's own counts; below 0: it has not said.
+  /// The engine's own counts; below 0: unknown.
   struct Counted {
-    std::int32_t prompt = -1;     ///< 0: it refused the request, and computed none of it
-    std::int32_t cached = -1;     ///< of the prompt: not computed again
+    std::int32_t prompt = -1;     ///< 0: it refused the request and computed nothing
+    std::int32_t cached = -1;     ///< of the prompt, not computed again
     std::int32_t reasoning = -1;  ///< of the output
     std::int32_t output = -1;
   };
@@ -80,7 +80,7 @@ class TokenTally {
   }
   [[nodiscard]] const Counted& counted() const { return counted_; }
 
-  /// `itl`: what its gaps are held to, one of the limits.
+  /// `itl`: the limit for its gaps, one of the limits.
   [[nodiscard]] control::Served served(Span itl = Span::max()) const {
     control::Served served;
     served.prompt_tokens = counted_.prompt;
@@ -112,17 +112,17 @@ class TokenTally {
       beyond_[first - 1] += count;
     }
   }
-  /// Of the first limit that it is within.
+  /// Index of the first limit that the gap is within.
   [[nodiscard]] std::size_t rank_of(Span gap) const {
     return static_cast<std::size_t>(std::ranges::lower_bound(*limits_, gap) - limits_->begin());
   }
 
-  // As small as can be: a relay has one (relay.h).
+  // As small as possible: each relay has one (relay.h).
   const std::vector<Span>* limits_ = nullptr;
-  std::unique_ptr<std::int32_t[]> beyond_;  ///< gaps within each limit but the first, and not the one before it
+  std::unique_ptr<std::int32_t[]> beyond_;  ///< number of gaps within each limit but the first, and not the previous
   std::int32_t count_ = 0;
   Counted counted_;
-  std::int64_t gaps_within_ = 0;  ///< the first limit
+  std::int64_t gaps_within_ = 0;  ///< number within the first limit
   Instant first_ = Instant::never();
   Instant last_;
   Span gap_sum_;

@@ -1,5 +1,5 @@
 #pragma once
-// Which trace a request is part of, as W3C Trace Context says it (level 1, sections 3.2 and 3.3). Pure.
+// The trace of a request according to W3C Trace Context (level 1, sections 3.2 and 3.3). Pure.
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -14,15 +14,15 @@ struct TraceId {
   bool operator==(const TraceId&) const = default;
 };
 
-/// What a traceparent field says.
+/// The content of a traceparent field.
 struct TraceContext {
   TraceId trace;
-  std::uint64_t span = 0;  ///< of the one that sends it; not 0
-  bool sampled = false;    ///< it records its span
+  std::uint64_t span = 0;  ///< the sender's; not 0
+  bool sampled = false;    ///< the sender records its span
   bool operator==(const TraceContext&) const = default;
 };
 
-/// None: the field is missing or malformed, so that a new trace begins here.
+/// None: the field is missing or malformed, and a new trace begins here.
 [[nodiscard]] std::optional<TraceContext> read_traceparent(std::string_view field);
 [[nodiscard]] std::string traceparent(const TraceContext& context);
 /// 32 and 16 hexadecimal digits.

@@ -1,5 +1,5 @@
 #pragma once
-// What the ledger has booked, in Prometheus form.
+// The ledger's bookings in Prometheus format.
 #include <span>
 #include <string>
 #include <string_view>
@@ -8,12 +8,11 @@
 
 namespace wattle::gateway {
 
-/// A label's value as the text format wants it: backslash, quote and line feed escaped.
+/// A label's value in the text format: backslash, quote and line feed escaped.
 [[nodiscard]] std::string escaped_label(std::string_view value);
 
 /// Energy (J), carbon (g) and cost (USD) of the fleet, of the requests for each model, and of these by tenant and by
-/// class.
-/// A figure that is unknown because nobody metered it has no sample, never 0; the family's HELP and TYPE stay.
+/// class. A value that is unknown because it was not metered has no sample, never 0; the family's HELP and TYPE remain.
 [[nodiscard]] std::string usage_metrics(const journal::Consumption& used, std::span<const control::ModelUsage> models);
 
 }  // namespace wattle::gateway

@@ -1,5 +1,5 @@
 #pragma once
-// An engine as the data plane knows it, and what the streams relayed from it say of its load.
+// An engine as the data plane sees it, and its load as seen in the streams relayed from it.
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -11,18 +11,18 @@
 
 namespace wattle::gateway {
 
-/// How the two legs of a request find each other, for the whole fleet.
+/// How the two legs of a request find each other; the same for the whole fleet.
 enum class PdContract : std::uint8_t {
-  Nixl,       ///< vLLM: prefill first, decode pulls
+  Nixl,       ///< vLLM: prefill first, then decode pulls
   Bootstrap,  ///< SGLang: both at once, they meet in a room
 };
 
-/// Written by the loops that relay, a few times a request and once a read; read by the control strand. Each number is
-/// right by itself; together they may be a token apart.
+/// Written by the loops that relay, a few times per request and once per read; read by the control strand. Each number
+/// is exact; together they may be a token apart.
 struct StreamCounts {
-  std::atomic<std::int64_t> kv_tokens{0};  ///< prompts and tokens so far of those that decode
-  std::atomic<std::int64_t> tokens{0};     ///< ever, after first ones
-  std::atomic<std::int64_t> gaps_ns{0};    ///< sum of those before these
+  std::atomic<std::int64_t> kv_tokens{0};  ///< prompts and tokens so far of decoding requests
+  std::atomic<std::int64_t> tokens{0};     ///< total, after first ones
+  std::atomic<std::int64_t> gaps_ns{0};    ///< sum of the gaps before these
 };
 
 struct Worker {
@@ -30,11 +30,11 @@ struct Worker {
   Role role = Role::Colocated;
   std::shared_ptr<const net::Endpoint> endpoint;
   std::optional<std::uint16_t> bootstrap_port;  ///< prefill, SGLang: where decode instances meet it
-  bool load_reports = false;                    ///< it is asked for its load with each request (ORCA)
+  bool load_reports = false;                    ///< asked for its load with each request (ORCA)
   std::unique_ptr<StreamCounts> streams = std::make_unique<StreamCounts>();
 };
 
-/// One request's share of a worker's StreamCounts: it decodes, leaves; gone with the object.
+/// One request's share of a worker's StreamCounts; removed with the object.
 class StreamSeat {
  public:
   StreamSeat() = default;
@@ -46,14 +46,14 @@ class StreamSeat {
     leave();
     worker_ = std::move(worker);
   }
-  /// The first token has come: its context is `context_tokens` now.
+  /// The first token has come: the request's context is `context_tokens` now.
   void decode(std::int64_t context_tokens, Instant now) {
     if (!worker_ || decoding_) return;
     decoding_ = true;
     last_token_ = now;
     context(context_tokens);
   }
-  /// So many tokens have come, the last of them at `last`.
+  /// This many tokens have come, the last of them at `last`.
   void grow(std::int64_t tokens, Instant last) {
     if (!decoding_ || tokens == 0) return;
     context(tokens);

@@ -13,8 +13,7 @@ namespace wattle::managers {
 
 /// Sent to the cluster manager.
 struct ClusterObservation {
-  std::vector<double>
-      rate_per_s;               ///< requests per second by class, since the last observation; missing classes had none
+  std::vector<double> rate_per_s;  ///< by class, 1/s, since the last observation; missing: none
   std::vector<double> reserve;  ///< by pool: share of its capacity to keep free beyond the margin, in [0, 1); empty: 0
   std::vector<int> gpus;        ///< by pool, of instances that serve or are starting; empty: none yet
   std::vector<double> forwarded;  ///< by pool: share of its requests that goes on to larger pools, in [0, 1]
@@ -24,8 +23,7 @@ struct ClusterObservation {
 /// Returned by the cluster manager.
 struct ClusterMandate {
   ClusterOrder present;
-  std::optional<ClusterOrder>
-      next;  ///< if ordered already: pools that grow are started now, other changes wait for its epoch
+  std::optional<ClusterOrder> next;  ///< if ordered already: growing pools start now, other changes wait
 };
 
 class ClusterLevel {

@@ -26,12 +26,11 @@ struct ClusterOptions {
   int gpus_per_node = 8;
   int nodes = 12;  ///< size of the cluster
   NodeRule rule = NodeRule::Down;
-  bool scales = true;        ///< false: sized once, for the peak of what is known at the start
-  double margin = 0.0;       ///< share of a node's capacity kept free
-  Watts unused_gpu;          ///< power of a GPU without an instance on a node in use (used by Whole only)
-  bool out_of_turn = false;  ///< makes a new order as soon as more arrives than the newest was made for (ours)
-  bool within_limits =
-      false;  ///< no load is planned into a pool of looser objectives (ours; paper: into any larger one)
+  bool scales = true;          ///< false: sized once, for the peak of what is known at the start
+  double margin = 0.0;         ///< share of a node's capacity kept free
+  Watts unused_gpu;            ///< power of a GPU without an instance on a node in use (used by Whole only)
+  bool out_of_turn = false;    ///< makes a new order as soon as more arrives than the newest was made for (ours)
+  bool within_limits = false;  ///< no load is planned into pools of looser objectives (ours; paper: into any larger)
   LoadForecastOptions load;
 };
 

@@ -22,9 +22,8 @@ class Mistaken {
  private:
   static constexpr double kRemembered = 1000.0;  ///< requests of a class
 
-  std::vector<std::vector<double>>
-      load_of_;               ///< [class][other]: load of a request of the other class, in requests of the first
-  std::vector<double> mean_;  ///< by predicted class: mean load of its requests
+  std::vector<std::vector<double>> load_of_;  ///< [class][other]: load of one of the other, in requests of the first
+  std::vector<double> mean_;                  ///< by predicted class: mean load of its requests
 };
 
 }  // namespace wattle::managers

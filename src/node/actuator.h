@@ -1,5 +1,5 @@
 #pragma once
-// Clock commands on their way to the GPUs: a thread per GPU, so that a slow driver call blocks nothing but itself.
+// Sends clock commands to the GPUs: one thread per GPU, so that a slow driver call blocks only itself.
 #include <array>
 #include <cstdint>
 #include <functional>
@@ -17,40 +17,40 @@ namespace wattle::node {
 /// Whether a GPU still takes commands.
 enum class GpuState : std::uint8_t {
   Controlled,
-  ReadOnly,  ///< setting clocks is absent or forbidden here, or the GPU is partitioned
+  ReadOnly,  ///< setting clocks is unsupported or forbidden here, or the GPU is partitioned
   Gone,
 };
 
-/// From a report to the driver's call: what our own code may take.
+/// Target for our own code's time from a report to the driver's call.
 inline constexpr Span kOwnTarget = Span::ms(1);
 
 struct ActuatorStats {
   std::string uuid;
   InstanceId instance;
   GpuState state = GpuState::Controlled;
-  MegaHertz applied;           ///< newest lock the driver has accepted; 0 = none
-  Milliwatts power_cap;        ///< newest power limit set in place of a lock; 0 = none
+  MegaHertz applied;           ///< newest lock that the driver accepted; 0: none
+  Milliwatts power_cap;        ///< newest power limit set in place of a lock; 0: none
   std::int64_t commands = 0;   ///< received
-  std::int64_t same = 0;       ///< dropped: that clock is on its way or there already
-  std::int64_t coalesced = 0;  ///< overtaken by a newer one before the driver was called
+  std::int64_t same = 0;       ///< dropped: that clock is already set or on its way
+  std::int64_t coalesced = 0;  ///< replaced by a newer one before the driver was called
   std::int64_t calls = 0;      ///< driver calls that locked
   std::int64_t retries = 0;
-  std::int64_t mismatches = 0;             ///< times the GPU ran at another clock than was locked: locked again
-  bool second_writer = false;              ///< so many of these within a minute that somebody else sets its clock, too
-  std::int64_t unprovided = 0;             ///< put off because the keeper could not provide for release
+  std::int64_t mismatches = 0;  ///< times the GPU ran at a clock other than the lock: locked again
+  bool second_writer = false;  ///< so many of these within a minute that another process must be setting its clock, too
+  std::int64_t unprovided = 0;             ///< postponed because the keeper could not provide for release
   std::array<std::int64_t, 6> failures{};  ///< by GpuStatus
   std::int64_t clamped_up = 0;
   std::int64_t clamped_down = 0;
-  Span in_call{};     ///< how long the call in progress has lasted; 0 = none
+  Span in_call{};     ///< duration so far of the call in progress; 0: none
   Histogram call_ns;  ///< duration of a driver call
   Histogram command_to_applied_ns;
-  /// From the arrival of what caused the command (a report, a deadline, a lease) to the lock the driver accepted, with
-  /// and without the driver's call; retries count.
+  /// From the arrival of the command's cause (a report, a deadline, a lease) to the accepted lock, with and without the
+  /// driver's call; includes retries.
   Histogram report_to_applied_ns;
   Histogram report_to_applied_own_ns;
   std::int64_t own_over_target = 0;  ///< of these, longer than kOwnTarget
-  /// Of the same way, the CPU time of our threads: what is left of report_to_applied_own_ns was spent waiting for a
-  /// core or a lock. Retries are not in it.
+  /// CPU time of our threads over the same interval: the rest of report_to_applied_own_ns was spent waiting for a core
+  /// or a lock. Without retries.
   Histogram report_to_applied_cpu_ns;
   std::int64_t cpu_over_target = 0;  ///< of these, longer than kOwnTarget
 };
@@ -59,28 +59,28 @@ class Actuator final : public control::ClockPort {
  public:
   struct Target {
     InstanceId instance;
-    std::vector<Gpu> gpus;  ///< the whole tensor-parallel group: it runs as fast as its slowest
+    std::vector<Gpu> gpus;  ///< the whole tensor-parallel group: it runs as fast as its slowest GPU
   };
-  /// `power_caps`: GPUs that take no lock have their power limited instead (power_cap.h). `real_time`: the threads that
-  /// call the driver run before ordinary ones, where that is permitted.
+  /// `power_caps`: GPUs that take no lock get a power limit instead (power_cap.h). `real_time`: the threads that call
+  /// the driver have real-time priority, if permitted.
   Actuator(std::vector<Target> targets, std::shared_ptr<LockKeeper> keeper, bool power_caps = false,
            bool real_time = false);
   ~Actuator() override;
 
-  /// What may cause commands has arrived: CPU time of the calling thread, which gives them, counts from here.
+  /// A possible cause of commands has arrived: the CPU time of the calling thread, which gives them, counts from here.
   void begins();
-  /// Returns at once. The newest command wins. Instances that are not ours are ignored. `now`: when what caused it
-  /// arrived, by steady_now().
+  /// Returns at once. The newest command wins. Unknown instances are ignored. `now`: when the command's cause arrived,
+  /// by steady_now().
   void command(InstanceId instance, MegaHertz clock, Instant now) override;
-  /// What GPU number `gpu` (in the order of the targets) shows now. `limited`: the device has reasons of its own to run
-  /// slower, asked for only where it does. A clock that has been another than the lock for half a second is a mismatch.
-  /// Any thread.
+  /// The present clock of GPU number `gpu` (in the order of the targets). `limited`: whether the device has reasons of
+  /// its own to run slower; called only if it does. A clock that has differed from the lock for half a second is a
+  /// mismatch. Any thread.
   void saw(std::size_t gpu, MegaHertz clock, const std::function<bool()>& limited, Instant now);
-  /// Takes all our locks off and ends the threads; those the driver does not let go within `timeout` are left to the
-  /// guardian and returned by UUID. No commands afterwards.
+  /// Releases all our locks and ends the threads. Returns the UUIDs of GPUs that the driver does not release within
+  /// `timeout`; they are left to the guardian. No commands afterwards.
   std::vector<std::string> release_all(Span timeout);
   [[nodiscard]] std::vector<ActuatorStats> stats() const;
-  /// No driver call has been hanging for longer than `limit`.
+  /// Whether no driver call has been hanging for longer than `limit`.
   [[nodiscard]] bool responsive(Span limit) const;
 
  private:

@@ -10,10 +10,11 @@ namespace wattle::node {
 
 /// GET /metrics, /health;
 /// GET /engines[?after=N]: energy, power and clocks of each engine, and the agent's own decisions from number N on;
-/// POST /clocks {"lease_ms": L, "clocks": [{"engine": ENDPOINT, "clock_mhz": C}, ...]}: clocks that the caller decides,
-/// for engines whose clock is leased. All or nothing; 404 names an engine that is not here, 409 one not leased.
-/// GET /budget; POST /budget {"watts": W}: the node's watt budget from now on; null: none. 400 says what is wrong with
-/// it. `more_metrics`: behind the agent's own; asked for those alone. What pages in a browser send is refused
+/// POST /clocks {"lease_ms": L, "clocks": [{"engine": ENDPOINT, "clock_mhz": C}, ...]}: clocks decided by the caller,
+/// for engines whose clock is leased. All or nothing; 404 names an engine that is not here, 409 one that is not leased.
+/// POST /plan: pools, bounds and objectives of engines (docs/plan-protocol.md).
+/// GET /budget; POST /budget {"watts": W}: the node's watt budget from now on; null: none. 400 says what is wrong.
+/// `more_metrics`: appended to the agent's own; called only for /metrics. Requests from pages in a browser are refused
 /// (net/browser.h).
 void answer(Agent& agent, net::Exchange& exchange, const std::function<std::string()>& more_metrics = {});
 

@@ -1,5 +1,5 @@
 #pragma once
-// What an agent is made of, for the files that make it up.
+// The parts of an agent, for the files that implement it.
 #include <algorithm>
 #include <atomic>
 #include <map>
@@ -25,7 +25,7 @@
 
 namespace wattle::node {
 
-/// Times the way from a report's arrival to the command it causes; models are fitted on a thread of their own.
+/// Measures the time from a report's arrival to its command; models are fitted on a separate thread.
 class AgentPort final : public control::InstancePort {
  public:
   explicit AgentPort(Actuator& next) : next_(next) {}
@@ -40,12 +40,12 @@ class AgentPort final : public control::InstancePort {
   }
   void learns(InstanceId instance, const predict::StepSample& sample) override { measured.add({instance, sample}); }
   Histogram report_to_command_ns;
-  std::unique_ptr<control::RefitThread> refits;  ///< null: nothing has been learnt yet
+  std::unique_ptr<control::RefitThread> refits;  ///< null: nothing has been learned yet
   Newest<Agent::Measured> measured;
-  GpuShares shares;  ///< GPUs by their number, which is their instance at the actuator
+  GpuShares shares;  ///< GPUs by number, which is their instance at the actuator
   Ceilings ceilings;
 
-  /// It is commanded no higher clock from now on; 0: any.
+  /// Limits its clock from now on; 0: no limit.
   void limit(std::size_t gpu, MegaHertz ceiling, MegaHertz highest, Instant now) {
     if (const auto clock = ceilings.set(gpu, ceiling, highest)) send(gpu, *clock, now);
   }
@@ -61,7 +61,7 @@ class AgentPort final : public control::InstancePort {
 };
 
 struct Agent::Impl {
-  static constexpr Span kPeriod = Span::s(1);          ///< of everything that is not driven by reports
+  static constexpr Span kPeriod = Span::s(1);          ///< of everything that reports do not drive
   static constexpr Span kLongestWait = Span::ms(125);  ///< until a stop is noticed
 
   Impl(const AgentOptions& o, std::shared_ptr<const GpuLibrary> l)
@@ -84,7 +84,7 @@ struct Agent::Impl {
     std::optional<PoolId> pool = {};
     std::optional<ClockRange> bounds = {};    ///< of a plan
     std::optional<Slo> objectives = {};       ///< of its pool at present; none: its spec's
-    MegaHertz ceiling = MegaHertz(0);         ///< of the watt budget; 0: none
+    MegaHertz ceiling = MegaHertz(0);         ///< from the watt budget; 0: none
     Instant placed_until = Instant::never();  ///< never: the gateway does not place it
     std::vector<std::size_t> gpus = {};       ///< by number
     Picojoules energy = {};                   ///< under meter_mutex
@@ -93,10 +93,11 @@ struct Agent::Impl {
   std::unique_ptr<control::InstanceLoop> core;
   std::unique_ptr<telemetry::FpmSubscriber> subscriber;
 
-  mutable PriorityMutex mutex;  ///< core, leases, port, subscriber's counts: the deciding thread against metrics()
+  mutable PriorityMutex
+      mutex;  ///< guards core, leases, port and the subscriber's counts: the deciding thread against metrics()
   std::atomic<std::int64_t> last_cycle_ns{0};
 
-  std::int64_t other_gpus = 0;  ///< that are not what policies reckon with
+  std::int64_t other_gpus = 0;  ///< number of GPUs that policies do not expect
 
   void check_kind(const Gpu& gpu) {
     const MegaHertz highest = gpu.clocks().empty() ? MegaHertz(0) : gpu.clocks().back();
@@ -113,25 +114,25 @@ struct Agent::Impl {
   bool warned = false;
   bool warned_of_silence = false;
 
-  /// What a plan says; none: nothing.
+  /// Bounds of a plan; none: unbounded.
   void bound(Engine& engine, const std::optional<ClockRange>& bounds, Instant now) {
     if (engine.bounds == bounds) return;
     engine.bounds = bounds;
     if (const auto i = core->find(engine.instance)) core->bound(*i, allowed(engine), now);
   }
-  /// Which publishes there; null: none does.
+  /// The engine that publishes at this address; null: none.
   [[nodiscard]] Engine* engine_at(const std::string& endpoint) {
     const auto found = std::ranges::find(engines, endpoint, &Engine::endpoint);
     return found == engines.end() ? nullptr : &*found;
   }
-  /// None: to what its spec says.
+  /// None: the objectives of its spec.
   void hold_to(Engine& engine, const std::optional<Slo>& objectives, Instant now) {
     if (engine.objectives == objectives) return;
     engine.objectives = objectives;
     const auto i = core->find(engine.instance);
     if (i) core->held_to(*i, objectives ? *objectives : core->view(*i).spec->slo, now);
   }
-  /// By its plan and the watt budget.
+  /// The range of its clock by its plan and the watt budget.
   [[nodiscard]] static std::optional<ClockRange> allowed(const Engine& engine) {
     if (engine.ceiling == MegaHertz(0)) return engine.bounds;
     ClockRange range = engine.bounds.value_or(ClockRange{PoolId(0), MegaHertz(0), engine.ceiling});
@@ -140,18 +141,18 @@ struct Agent::Impl {
     return range;
   }
 
-  NodeBudget budget;  ///< under mutex, as all that decides
-  /// Once a period where there is a budget: what the GPUs draw, and the ceilings that follow.
+  NodeBudget budget;  ///< under mutex, like everything that decides
+  /// Once a period if there is a budget: measures power and sets the ceilings.
   void keep_budget(Instant now);
   void apply_ceilings(Instant now);
   void set_budget(std::optional<Milliwatts> watts, Instant now);
-  /// By GPU: all of its engines are known to have nothing to do. Under mutex.
+  /// By GPU: whether all of its engines are known to be idle. Under mutex.
   [[nodiscard]] std::vector<bool> without_work() const;
-  /// Errors: less than the GPUs draw that do nothing, by their engines or by the device itself.
+  /// Errors: less than the draw of idle GPUs, by their engines or by the device itself.
   [[nodiscard]] Result<void> check_budget(Milliwatts watts, const std::vector<bool>& without_work,
                                           const std::string& where) const;
 
-  /// It serves in this pool from now on.
+  /// The engine serves in this pool from now on.
   void move_to(Engine& engine, PoolId pool, Instant now) {
     if (engine.pool == pool) return;
     engine.pool = pool;
@@ -171,7 +172,7 @@ struct Agent::Impl {
     const std::lock_guard guard(meter_mutex);
     for (const std::size_t gpu : engine.gpus) metered[gpu].holder = port->shares.holder(gpu);
   }
-  /// Of those whose lease is over: the gateway is gone, which is to cost energy, not latency.
+  /// Ends expired placements: the gateway is gone, which must cost energy, not latency.
   void end_places(Instant now) {
     for (Engine& engine : engines) {
       if (now < engine.placed_until) continue;
@@ -187,7 +188,7 @@ struct Agent::Impl {
       port->refits->discard(core->refitted(*done.learner, std::move(done.model), now));
     }
   }
-  /// The first time an engine turns out to say nothing.
+  /// Warns the first time that an engine turns out to be silent.
   void warn_of_silence_once() {
     for (std::size_t i = 0; !warned_of_silence && i < core->size(); ++i) {
       if (core->counts(i).silent == 0) continue;
@@ -200,7 +201,7 @@ struct Agent::Impl {
           {{"instance", core->view(i).id.value()}});
     }
   }
-  /// The first time a predictor is not believed; after that it is only counted.
+  /// Warns the first time that a prediction is not plausible; afterwards it is only counted.
   void warn_once() {
     if (warned) return;
     for (std::size_t i = 0; i < core->size(); ++i) {
@@ -216,13 +217,13 @@ struct Agent::Impl {
 
   struct Metered {
     Gpu gpu;
-    InstanceId holder;  ///< whose energy it is
+    InstanceId holder;  ///< the engine to which its energy is booked
     EnergyMeter meter;
     MegaHertz clock;
     std::int64_t failures = 0;
     Instant read_at = {};   ///< newest sample
-    bool unread = true;     ///< its newest reading failed, or none was made: what it draws is unknown
-    bool reported = false;  ///< that it could not be read for a while
+    bool unread = true;     ///< its newest reading failed, or there is none: its power is unknown
+    bool reported = false;  ///< a longer reading failure has been reported
     MeanPower mean = {};    ///< between the budget's decisions
   };
   [[nodiscard]] Engine& engine_of(InstanceId id) { return *std::ranges::find(engines, id, &Engine::instance); }
@@ -237,7 +238,7 @@ struct Agent::Impl {
   std::atomic<std::int64_t> last_meter_ns{0};
   std::thread meter_thread;
 
-  /// Clocks as just read against the locks: the driver keeps no record of who set one last.
+  /// Compares the clocks just read with the locks: the driver does not record who set one last.
   void reconcile() {
     if (!actuator) return;
     const Instant now = net::steady_now();
@@ -250,7 +251,7 @@ struct Agent::Impl {
       if (metered[i].clock.value() > 0) actuator->saw(i, metered[i].clock, limited, now);
     }
   }
-  /// Once, when it has lasted longer than a hiccup of the driver.
+  /// Once, if it has lasted longer than a brief failure of the driver.
   static void warn_of_unread(Metered& m, GpuStatus why, Instant now) {
     if (m.reported || m.read_at == Instant() || now - m.read_at < kPeriod) return;
     m.reported = true;
@@ -263,7 +264,7 @@ struct Agent::Impl {
     const std::lock_guard guard(meter_mutex);
     host.sample(now);
   }
-  /// Readings may block in the driver like any call, so they have a thread of their own.
+  /// Readings may block in the driver like any call, so they have their own thread.
   void meter() {
     for (;;) {
       for (auto& m : metered) {
@@ -297,7 +298,7 @@ struct Agent::Impl {
       if (meter_stop) return;
     }
   }
-  /// An engine works: the meters are read often from now on. Costs nothing while they are.
+  /// An engine works: meters are read often from now on. Costs nothing while they are already.
   void works(Instant now) {
     const Instant last{last_work_ns};
     if (!meter_idle && now < last + MeterPace::kStaysBusy / 4) return;
@@ -308,7 +309,7 @@ struct Agent::Impl {
     }
     if (meter_idle) meter_wake.notify_one();
   }
-  std::int64_t last_work_ns = 0;  ///< the deciding thread's
+  std::int64_t last_work_ns = 0;  ///< used by the deciding thread only
 };
 
 }  // namespace wattle::node

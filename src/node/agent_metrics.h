@@ -1,5 +1,5 @@
 #pragma once
-// The agent's numbers as Prometheus text.
+// The agent's metrics as Prometheus text.
 #include <array>
 #include <string>
 #include <vector>
@@ -31,7 +31,7 @@ struct AgentMetrics {
     Joules energy;
     Milliwatts power;
     MegaHertz clock;
-    bool read = true;  ///< else power and clock are not known
+    bool read = true;  ///< false: power and clock are unknown
     std::int64_t read_failures = 0;
     std::int64_t counter_resets = 0;
   };
@@ -46,8 +46,8 @@ struct AgentMetrics {
   Histogram report_to_command_ns;
   Agent::Budget budget{};
   LockKeeper::Counts keeper;
-  std::int64_t other_gpus = 0;   ///< of another kind than the policies reckon with
-  std::int64_t log_dropped = 0;  ///< lines of the process's log
+  std::int64_t other_gpus = 0;   ///< of another kind than the policies assume
+  std::int64_t log_dropped = 0;  ///< lines of the process's log that were dropped
   bool ready = false;
   bool advisory = false;
 

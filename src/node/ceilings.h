@@ -1,5 +1,5 @@
 #pragma once
-// Ceilings on the clocks of GPUs, by their number: what is wanted of each, and what it gets. Pure.
+// Ceilings on GPUs' clocks, by GPU number: the wanted clock and the resulting one. Pure.
 #include <algorithm>
 #include <cstddef>
 #include <optional>
@@ -11,13 +11,14 @@ namespace wattle::node {
 
 class Ceilings {
  public:
-  /// Somebody wants this clock of it; what it gets.
+  /// Sets the wanted clock; returns the resulting one.
   [[nodiscard]] MegaHertz want(std::size_t gpu, MegaHertz clock) {
     Gpu& g = at(gpu);
     g.wanted = clock;
     return g.gets();
   }
-  /// 0: none. What it gets from now on; none: what it has. One of which nobody has wanted a clock runs at `highest`.
+  /// Sets the ceiling (0: none). Returns the new clock; none: it has not changed. A GPU without a wanted clock runs at
+  /// `highest`.
   [[nodiscard]] std::optional<MegaHertz> set(std::size_t gpu, MegaHertz ceiling, MegaHertz highest) {
     Gpu& g = at(gpu);
     const MegaHertz before = g.gets() == MegaHertz(0) ? highest : g.gets();
@@ -34,7 +35,7 @@ class Ceilings {
 
  private:
   struct Gpu {
-    MegaHertz wanted{0};   ///< 0: nobody has said
+    MegaHertz wanted{0};   ///< 0: not set
     MegaHertz ceiling{0};  ///< 0: none
     [[nodiscard]] MegaHertz gets() const {
       if (ceiling == MegaHertz(0)) return wanted;

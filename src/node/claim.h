@@ -1,5 +1,5 @@
 #pragma once
-// What has been set on a GPU and is to be undone, on one line: in the state file, and to the guardian.
+// What has been set on a GPU and must be undone, as one line: in the state file, and for the guardian.
 #include <string>
 
 #include "base/error.h"
@@ -7,10 +7,10 @@
 
 namespace wattle::node {
 
-/// A UUID alone: its clock is locked. With the power limit that stood before ours:
+/// A UUID alone means that the clock is locked. This adds the power limit that was in force before ours:
 [[nodiscard]] std::string claim_of_power(const std::string& uuid, Milliwatts before);
 
-/// Takes the lock off, or sets that limit. Errors: there is no such GPU now; not such a line.
+/// Releases the lock, or restores that limit. Errors: the GPU does not exist; the line is invalid.
 [[nodiscard]] Result<GpuStatus> undo(const GpuLibrary& library, const std::string& claim);
 
 }  // namespace wattle::node

@@ -1,6 +1,6 @@
 #pragma once
-// Engines that may run on the same GPUs, one after the other: places that a re-shard changes between. Whose clock
-// counts, and whose the energy is. Pure.
+// Engines that may run on the same GPUs, one after the other, as in a re-shard: whose clock counts, and to which engine
+// energy is booked. Pure.
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -9,9 +9,9 @@
 
 namespace wattle::node {
 
-/// While a gateway places engines (POST /plan), those that it does not place do not count: they do not run. Where
-/// several count, as in the midst of a re-shard, a GPU gets the highest clock of theirs, and its energy is the first
-/// one's. Where none is placed all count, as nobody knows.
+/// While a gateway places engines (POST /plan), those that it does not place are assumed not to run. If several are
+/// placed on a GPU, as during a re-shard, it gets the highest of their clocks, and its energy is booked to the first
+/// one. If none is placed, all count.
 class GpuShares {
  public:
   struct Command {
@@ -19,21 +19,21 @@ class GpuShares {
     MegaHertz clock;
     bool operator==(const Command&) const = default;
   };
-  /// GPUs are counted from 0, each once.
+  /// GPUs are numbered from 0, each listed once.
   void add(InstanceId engine, std::vector<std::size_t> gpus);
-  /// It wants this clock; what its GPUs get.
+  /// The engine wants this clock; returns the commands for its GPUs.
   [[nodiscard]] std::vector<Command> command(InstanceId engine, MegaHertz clock);
-  /// The gateway has begun or ceased to place it; GPUs whose clock changes by that.
+  /// The gateway has begun or stopped placing it; returns the GPUs whose clock changes.
   [[nodiscard]] std::vector<Command> place(InstanceId engine, bool placed);
-  /// Whose energy it is.
+  /// The engine to which the GPU's energy is booked.
   [[nodiscard]] InstanceId holder(std::size_t gpu) const;
 
  private:
   struct Engine {
     InstanceId id;
     std::vector<std::size_t> gpus;
-    MegaHertz wanted{0};      ///< 0: it has not said
-    std::int64_t placed = 0;  ///< counts up as engines are placed; 0: it is not
+    MegaHertz wanted{0};      ///< 0: not set
+    std::int64_t placed = 0;  ///< increasing number of its placement; 0: not placed
   };
   [[nodiscard]] Engine& find(InstanceId engine);
   [[nodiscard]] MegaHertz clock_of(std::size_t gpu) const;

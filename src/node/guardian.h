@@ -1,5 +1,5 @@
 #pragma once
-// A second process that outlives the agent, however that dies, and takes its clock locks off.
+// A second process that outlives the agent, however it dies, and releases its clock locks.
 #include <sys/types.h>
 
 #include <cstdint>
@@ -12,25 +12,25 @@ namespace wattle::node {
 
 struct GuardianOptions {
   std::string library;     ///< as open_gpus() takes it
-  std::string state_file;  ///< empty: none is kept
-  /// Program and first arguments; `--nvml` and `--state` follow. The default is this very program.
+  std::string state_file;  ///< empty: there is none
+  /// Program and first arguments; `--nvml` and `--state` follow. Default: this program.
   std::vector<std::string> command = {"/proc/self/exe", "agent-guardian"};
 };
 
-/// The agent's end. The guardian holds the other end of a socket: it learns of our death by its closing, so no signal,
+/// The agent's end. The guardian holds the other end of a socket and detects our death when it closes, so no signal,
 /// timer or exit handler of ours has to run.
 class Guardian {
  public:
-  /// `lock_fds` are inherited: what they lock stays locked until the guardian is done as well.
+  /// `lock_fds` are inherited: what they lock stays locked until the guardian has finished as well.
   [[nodiscard]] static Result<Guardian> start(const GuardianOptions& options, const std::vector<int>& lock_fds);
   ~Guardian();
   Guardian(Guardian&& other) noexcept;
   Guardian& operator=(Guardian&& other) noexcept;
 
-  /// Called before the first lock of a GPU. The message is in the kernel's buffer when this returns and is read even if
-  /// we die the next moment. False: the guardian is gone.
+  /// Called before a GPU's first lock. When this returns, the message is in the kernel's buffer and will be read even
+  /// if we die at once. False: the guardian is gone.
   [[nodiscard]] bool protect(const std::string& uuid);
-  /// Its lock is off again.
+  /// Its lock has been released.
   [[nodiscard]] bool release(const std::string& uuid);
   [[nodiscard]] bool alive();
   [[nodiscard]] pid_t pid() const { return pid_; }
@@ -42,12 +42,12 @@ class Guardian {
   pid_t pid_ = -1;
 };
 
-/// Where the guardian finds what it inherits; its locks come from there on.
+/// File descriptors that the guardian inherits; locks are from kGuardianLocks on.
 inline constexpr int kGuardianSocket = 3;
 inline constexpr int kGuardianLocks = 4;
 
-/// The guardian's own main: waits for the agent's end, then resets the clocks of every GPU still protected, retrying
-/// for up to `patience_s`. Returns an exit code: 0 nothing is left locked, 3 something is.
+/// The guardian's main: waits for the agent's end, then resets the clocks of all GPUs still protected, retrying for up
+/// to `patience_s`. Returns an exit code: 0: nothing remains locked, 3: something does.
 [[nodiscard]] int guard(const std::string& library, const std::string& state_file, int patience_s = 60);
 
 }  // namespace wattle::node

@@ -1,5 +1,5 @@
 #pragma once
-// Energy of the host's processors and memory as the kernel tells it (RAPL: Documentation/power/powercap/powercap.rst).
+// Energy of the host's processors and memory, from the kernel (RAPL: Documentation/power/powercap/powercap.rst).
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -9,8 +9,8 @@
 
 namespace wattle::node {
 
-/// Packages, and memory beside them. Cores and graphics are left out, being parts of a package, and so is the whole
-/// platform, of which packages are a part. AMD's processors are in the same tree, under Intel's name.
+/// Packages and their memory. Cores and graphics are parts of a package and left out, as is the whole platform, which
+/// contains the packages. AMD's processors are in the same tree, under Intel's name.
 class HostMeter {
  public:
   struct Domain {
@@ -18,20 +18,20 @@ class HostMeter {
     Picojoules energy;  ///< since the first sample
     Milliwatts power;   ///< mean between the newest two samples
   };
-  /// `root`: /sys/class/powercap. A domain that cannot be read (the kernel lets root alone) is not there.
+  /// `root`: /sys/class/powercap. Domains that cannot be read (the kernel permits only root) are left out.
   explicit HostMeter(const std::string& root);
-  /// In order of time, and more often than a counter overflows: some minutes.
+  /// In order of time, and more often than a counter overflows (some minutes).
   void sample(Instant now);
   [[nodiscard]] const std::vector<Domain>& domains() const { return domains_; }
 
  private:
   struct Counter {
     std::string file;
-    std::uint64_t range_uj = 0;  ///< it starts from 0 behind this
+    std::uint64_t range_uj = 0;  ///< the counter restarts from 0 after this
     std::uint64_t last_uj = 0;
   };
   std::vector<Domain> domains_;
-  std::vector<Counter> counters_;  ///< of each
+  std::vector<Counter> counters_;  ///< in order of domains_
   Instant last_ = Instant::never();
 };
 

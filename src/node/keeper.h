@@ -1,5 +1,5 @@
 #pragma once
-// The lock keeper: no clock is locked unless its release is provided for, in this life and in the next.
+// The lock keeper: no clock is locked unless its release is guaranteed, by this process or the next.
 #include <map>
 #include <memory>
 #include <optional>
@@ -17,12 +17,12 @@ namespace wattle::node {
 struct KeeperOptions {
   std::string library = Nvml::kLibrary;  ///< as open_gpus() takes it
   std::string state_file;                ///< in a directory that survives a restart of the agent
-  bool guardian = true;                  ///< false only where something else resets clocks when the agent dies
+  bool guardian = true;                  ///< false only if something else resets clocks when the agent dies
   std::vector<std::string> guardian_command = GuardianOptions{}.command;
   int lock_patience_s = 10;            ///< how long to wait for a predecessor's guardian
-  std::vector<std::string> gpus = {};  ///< UUIDs that nobody else on this machine may have meanwhile
-  std::string gpu_locks = {};          ///< folder where that is said; empty: GpuLibrary::lock_folder()
-  bool advisory = false;               ///< nothing is ever locked: no state, no guardian, claim() says no
+  std::vector<std::string> gpus = {};  ///< UUIDs that no other agent on this machine may use meanwhile
+  std::string gpu_locks = {};          ///< folder of the locks for these; empty: GpuLibrary::lock_folder()
+  bool advisory = false;               ///< nothing is ever locked: no state file, no guardian, claim() returns false
 };
 
 /// Thread-safe.
@@ -34,17 +34,17 @@ class LockKeeper {
     std::int64_t guardian_restarts = 0;
   };
 
-  /// Takes the locks, starts the guardian, and undoes what a dead predecessor left: only GPUs that the state file
-  /// names, working or not. Errors: an unreadable state file, a guardian that does not start, another agent.
+  /// Takes the file locks, starts the guardian, and undoes what a dead predecessor left: only on GPUs in the state
+  /// file, busy or not. Errors: an unreadable state file, a guardian that does not start, another agent.
   [[nodiscard]] static Result<std::shared_ptr<LockKeeper>> start(const KeeperOptions& options,
                                                                  std::shared_ptr<const GpuLibrary> gpus);
 
-  /// Before the first lock of a GPU (cheap afterwards). False: not provided for, do not lock, ask again later.
+  /// Call before a GPU's first lock (cheap afterwards). False: release is not guaranteed; do not lock, ask again later.
   /// `claim`: a UUID, or claim_of_power() (claim.h).
   [[nodiscard]] bool claim(const std::string& claim);
-  /// After its reset has succeeded.
+  /// Call after its reset has succeeded.
   void forget(const std::string& claim);
-  /// Restarts a guardian that has died. Call every second or so.
+  /// Restarts a guardian that has died. Call about every second.
   void check();
   [[nodiscard]] Counts counts() const;
   [[nodiscard]] pid_t guardian_pid() const;
@@ -57,22 +57,22 @@ class LockKeeper {
   [[nodiscard]] bool ensure_guardian();
 
   KeeperOptions options_;
-  std::shared_ptr<const GpuLibrary> gpus_;  ///< alive as long as anyone can still call into a GPU
+  std::shared_ptr<const GpuLibrary> gpus_;  ///< kept alive while any thread may call into a GPU
   std::vector<FileLock> locks_;             ///< of the state file, then of each GPU
   StateFile state_;
   mutable PriorityMutex mutex_;
   std::optional<Guardian> guardian_;
-  std::set<std::string> recorded_;  ///< what the state file holds
+  std::set<std::string> recorded_;  ///< content of the state file
   std::set<std::string> claimed_;   ///< by this process
   Counts counts_;
 };
 
 struct Unlocked {
   std::vector<std::string> reset;
-  std::vector<std::string> failed;  ///< recorded, and did not let go
+  std::vector<std::string> failed;  ///< recorded, but not released
 };
-/// Takes off every clock lock that the state file records, for an operator: no agent may be running with it (it
-/// waits `lock_patience_s` for one that is ending). Errors: one is; an unreadable or unwritable state file.
+/// Releases every clock lock in the state file, for an operator. No agent may be running with it (waits
+/// `lock_patience_s` for one that is ending). Errors: one is running; an unreadable or unwritable state file.
 [[nodiscard]] Result<Unlocked> unlock_recorded(const KeeperOptions& options, const GpuLibrary& gpus);
 
 }  // namespace wattle::node

@@ -1,7 +1,6 @@
 #pragma once
-// Clocks that somebody else decides: the gateway, for recipes whose clock shares a projection with admission. Each
-// comes with a lease; one that ends unrenewed falls back to the maximum, so that a dead gateway costs energy and not
-// latency.
+// Clocks that are decided elsewhere: at the gateway, for recipes whose clock shares a projection with admission. Each
+// has a lease; when it expires, the clock returns to the maximum, so that a dead gateway costs energy, not latency.
 #include <cstdint>
 #include <vector>
 
@@ -19,14 +18,14 @@ class LeaseTable {
   };
 
   explicit LeaseTable(control::ClockPort& port) : port_(port) {}
-  /// This instance's clock is leased from now on; `fallback` until somebody takes it.
+  /// This instance's clock is leased from now on; `fallback` until the first lease.
   void add(InstanceId instance, MegaHertz fallback, Instant now);
-  /// False: not an instance of this table.
+  /// False: the instance is not in this table.
   bool grant(InstanceId instance, MegaHertz clock, Span lease, Instant now);
-  /// Ends what is over. Call at next_tick() or a little later.
+  /// Ends expired leases. Call at next_tick() or slightly later.
   void tick(Instant now);
   [[nodiscard]] Instant next_tick() const;
-  /// Newest command; 0: not of this table.
+  /// Newest command; 0: not in this table.
   [[nodiscard]] MegaHertz commanded(InstanceId instance) const;
   [[nodiscard]] const Counts& counts() const { return counts_; }
 

@@ -1,6 +1,6 @@
 #pragma once
-// How often GPUs' meters are read: often while something happens, seldom while nothing does, so that an idle machine
-// is left asleep. Pure; time is an argument.
+// How often GPUs' meters are read: often during activity, rarely otherwise, so that an idle machine stays in its
+// low-power states. Pure; time is an argument.
 #include <algorithm>
 #include <cstdlib>
 
@@ -14,13 +14,13 @@ class MeterPace {
   /// A mean reading's record has a slack of 200 ms (meter.cc): `idle` must stay below.
   static constexpr Span kIdle = Span::ms(150);
   static constexpr Span kStaysBusy = Span::s(2);  ///< after the last sign of work
-  static constexpr std::int64_t kMoved = 20;      ///< one part in so many of the power
+  static constexpr std::int64_t kMoved = 20;      ///< activity: a change by more than 1 / kMoved of the power
 
   explicit MeterPace(Span busy) : busy_(busy) {}
 
   /// An engine has reported work.
   void worked(Instant now) { busy_until_ = std::max(busy_until_, now + kStaysBusy); }
-  /// A GPU's power, then and now: what moves is watched, no matter what makes it move.
+  /// A GPU's previous and present power: any change counts as activity.
   void read(Milliwatts before, Milliwatts power, Instant now) {
     if (std::abs(power.value() - before.value()) * kMoved > before.value()) worked(now);
   }

@@ -1,5 +1,5 @@
 #pragma once
-// The newest items of a process, numbered, for callers that ask now and then. Thread-safe.
+// The newest items of a process, numbered, for callers that poll. Thread-safe.
 #include <algorithm>
 #include <cstdint>
 #include <mutex>
@@ -19,11 +19,11 @@ class Newest {
     ++next_;
   }
   struct Batch {
-    std::vector<T> items;   ///< number `next - items.size()` and on
-    std::int64_t next = 0;  ///< ask for this one next
+    std::vector<T> items;   ///< the last of them has number `next - 1`
+    std::int64_t next = 0;  ///< the number to ask for next
   };
-  /// From number `from` on, as far as they are still here; all there are for a `from` that is still to come (one who
-  /// asks knew another process).
+  /// Items from number `from` on, as far as they are still stored; all stored ones if `from` is in the future (the
+  /// caller last asked another process).
   [[nodiscard]] Batch since(std::int64_t from) const {
     const std::lock_guard lock(mutex_);
     const auto size = static_cast<std::int64_t>(ring_.size());

@@ -4,10 +4,9 @@
 
 namespace wattle::node {
 
-/// On the straight line from the least limit at the lowest clock (0 where the device does not list its clocks) to the
-/// limit that stood before at the highest. Power under full load is convex in the clock and below the least limit at
-/// the lowest, so the line is never under it: at this limit the GPU can always run at `clock`, and under less than full
-/// load faster.
+/// On the straight line from the least limit at the lowest clock (0 if the device does not list its clocks) to the
+/// previous limit at the highest. Power under full load is convex in the clock and below the least limit at the lowest,
+/// so the line is never below it: at this limit the GPU can always run at `clock`, and faster under partial load.
 [[nodiscard]] constexpr Milliwatts power_cap(MegaHertz clock, MegaHertz lowest, MegaHertz highest, Milliwatts least,
                                              Milliwatts before) {
   if (clock >= highest || before <= least) return before;

@@ -1,7 +1,7 @@
 #pragma once
-// Between threads that run in real time (realtime.h) and ordinary ones: the thread that holds it runs at the priority
-// of the one that waits for it. With std::mutex an ordinary thread that was put off its core while it held one would
-// keep a clock waiting for as long as the machine is busy.
+// A mutex between real-time threads (realtime.h) and ordinary ones: its holder runs at the priority of the thread that
+// waits for it. With std::mutex, an ordinary thread that is preempted while it holds one would delay a clock for as
+// long as the machine is busy.
 #include <pthread.h>
 #include <time.h>
 
@@ -34,7 +34,7 @@ class PriorityMutex {
   pthread_mutex_t mutex_{};
 };
 
-/// std::condition_variable_any has a mutex of its own, which inherits nothing.
+/// Needed because std::condition_variable_any has its own mutex, without priority inheritance.
 class PriorityCondition {
  public:
   PriorityCondition() {
@@ -54,7 +54,7 @@ class PriorityCondition {
   void wait(std::unique_lock<PriorityMutex>& lock, const Holds& holds) {
     while (!holds()) ::pthread_cond_wait(&condition_, lock.mutex()->native());
   }
-  /// False: the time was over, and it does not hold.
+  /// False: the time is over, and the condition does not hold.
   template <typename Holds>
   bool wait_for(std::unique_lock<PriorityMutex>& lock, Span most, const Holds& holds) {
     const timespec until = net::monotonic_after(most);

@@ -1,5 +1,5 @@
 #pragma once
-// Which GPUs we have locked, by UUID, on disk: what a crashed agent leaves for the next one.
+// Which GPUs we have locked, by UUID, on disk: for the agent that follows a crashed one.
 #include <set>
 #include <string>
 
@@ -8,12 +8,12 @@
 
 namespace wattle::node {
 
-/// One UUID a line between a head and an end line, so that a cut-off file is seen for what it is.
+/// One UUID per line between a first and a last line, so that a truncated file is recognised.
 class StateFile {
  public:
   explicit StateFile(std::string path) : path_(std::move(path)) {}
-  /// A file that does not exist is conclusively empty. One that cannot be read, or does not read as ours, is an error:
-  /// then nothing is known, and the caller must neither restore nor overwrite.
+  /// A file that does not exist is empty. One that cannot be read or parsed is an error: nothing is known, and the
+  /// caller must neither restore nor overwrite.
   [[nodiscard]] Result<std::set<std::string>> read() const;
   /// Durable when it returns (temporary file, fsync, rename). Errors: cannot write there.
   [[nodiscard]] Result<void> write(const std::set<std::string>& uuids) const;
@@ -23,10 +23,10 @@ class StateFile {
   std::string path_;
 };
 
-/// Held by an agent and, inherited, by its guardian: the next agent starts only when both are through with the GPUs.
+/// Held by an agent and, inherited, by its guardian: the next agent starts only when both have finished with the GPUs.
 /// Waits up to `patience_s` for the other holder. Errors: still held; cannot create.
 [[nodiscard]] Result<FileLock> lock_state(const std::string& state_path, int patience_s);
-/// The same for one GPU, whatever state file an agent keeps: a file of its UUID's name in `folder`, which is made.
+/// The same for one GPU, whatever an agent's state file: a file named after its UUID in `folder`, which is created.
 [[nodiscard]] Result<FileLock> lock_gpu(const std::string& folder, const std::string& uuid, int patience_s);
 
 }  // namespace wattle::node

@@ -1,6 +1,6 @@
 #pragma once
-// GPUs through AMD SMI, as far as its versions 24.7 to 26 (ROCm 6.3 to 7) go: opened at run time, each symbol may be
-// missing, each call may fail.
+// GPUs through AMD SMI, versions 24.7 to 26 (ROCm 6.3 to 7): opened at run time; any symbol may be missing and any call
+// may fail.
 #include <memory>
 #include <string>
 #include <vector>
@@ -10,14 +10,13 @@
 
 namespace wattle::node {
 
-/// A clock is locked by the limits of the graphics clock's range (the lower one where the GPU takes it) and let go by
-/// the performance level `auto`, which frees all of its clock domains. What the library calls the range is what is set:
-/// a GPU is described rightly only while nothing is locked on it. Of a library of another version nothing is set, and
-/// no power is read, whose structure is not known.
+/// A clock is locked by the limits of the graphics clock's range (including the lower one if the GPU takes it) and
+/// released by the performance level `auto`, which frees all of its clock domains. The library reports the limits that
+/// are set as the range: a GPU is described correctly only while nothing is locked on it. With a library of another
+/// version, whose structures are unknown, nothing is set and no power is read.
 class AmdSmi final : public GpuLibrary {
  public:
-  /// Opens and initialises; empty: what is installed. Errors: library not found, no driver, a symbol missing without
-  /// which nothing works.
+  /// Opens and initialises; empty: the installed one. Errors: library not found, no driver, a required symbol missing.
   [[nodiscard]] static Result<std::shared_ptr<const AmdSmi>> open(const std::string& library = "");
   ~AmdSmi() override;
 
@@ -35,7 +34,7 @@ class AmdSmi final : public GpuLibrary {
   [[nodiscard]] GpuAnswer<Milliwatts> power_limit(const Gpu& gpu) const override;
   [[nodiscard]] GpuAnswer<Milliwatts> least_power_limit(const Gpu& gpu) const override;
   [[nodiscard]] GpuAnswer<Milliwatts> enforced_power_limit(const Gpu& gpu) const override { return power_limit(gpu); }
-  /// In another compute partition than SPX: a clock would be every partition's.
+  /// A compute partition other than SPX: a clock would apply to every partition.
   [[nodiscard]] bool partitioned(const Gpu& gpu) const override;
   [[nodiscard]] GpuAnswer<MegaHertz> sm_clock(const Gpu& gpu) const override;
   [[nodiscard]] GpuAnswer<MegaHertz> max_sm_clock(const Gpu& gpu) const override;
@@ -43,7 +42,7 @@ class AmdSmi final : public GpuLibrary {
   [[nodiscard]] GpuAnswer<Milliwatts> average_power(const Gpu& gpu) const override;
   [[nodiscard]] GpuAnswer<std::uint64_t> energy_counter_mj(const Gpu& gpu) const override;
   [[nodiscard]] GpuAnswer<std::uint32_t> utilization_percent(const Gpu& gpu) const override;
-  /// Not known: a clock below the lock is never taken for somebody else's doing.
+  /// Unknown: a clock below the lock is never attributed to another process.
   [[nodiscard]] GpuAnswer<bool> limited(const Gpu&) const override { return {false, GpuStatus::Absent}; }
   [[nodiscard]] GpuAnswer<std::uint32_t> compute_processes(const Gpu&) const override { return {0, GpuStatus::Absent}; }
 

@@ -1,13 +1,13 @@
 #pragma once
 // The part of AMD SMI's C ABI that Wattle calls (amd_smi/amdsmi.h of libamd_smi 24.7, 25 and 26: ROCm 6.3, 6.4 and 7),
-// declared by ourselves: the library is found at run time or not at all. Unlike NVML's, structures change from one
-// version to the next under the same name.
+// declared here because the library is found at run time or not at all. Unlike NVML's, structures change between
+// versions under the same name.
 #include <cstddef>
 #include <cstdint>
 
 namespace wattle::node::amd_smi {
 
-/// How the build of the fake library (fake_amd_smi/) is called, behind which GPUs are virtual.
+/// Build name of the fake library (fake_amd_smi/), whose GPUs are virtual.
 inline constexpr const char* kFakeBuild = "wattle-fake";
 
 using Status = std::uint32_t;
@@ -57,7 +57,7 @@ struct ClockInfo {
 };
 static_assert(sizeof(ClockInfo) == 32);
 
-/// W; before ABI 25 without its first member.
+/// W; without its first member before ABI 25.
 struct PowerInfo {
   std::uint64_t socket;
   std::uint32_t now;
@@ -82,7 +82,7 @@ struct PowerCapInfo {
 };
 static_assert(sizeof(PowerCapInfo) == 64);
 
-/// Percent. Larger than any version's, as what follows differs.
+/// Percent. Larger than in any version, as the rest differs.
 struct EngineUsage {
   std::uint32_t graphics;
   std::uint32_t rest[63];

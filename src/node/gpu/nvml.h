@@ -1,5 +1,5 @@
 #pragma once
-// GPUs through NVML: the library is opened at run time, every symbol may be missing, every call may fail.
+// GPUs through NVML: the library is opened at run time, any symbol may be missing, any call may fail.
 #include <memory>
 #include <string>
 #include <vector>
@@ -14,7 +14,7 @@ class Nvml final : public GpuLibrary {
  public:
   static constexpr const char* kLibrary = "libnvidia-ml.so.1";
 
-  /// Opens and initialises. Errors: library not found, no driver, a symbol missing without which nothing works.
+  /// Opens and initialises. Errors: library not found, no driver, a required symbol missing.
   [[nodiscard]] static Result<std::shared_ptr<const Nvml>> open(const std::string& library = kLibrary);
   ~Nvml() override;
 

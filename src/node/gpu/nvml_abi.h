@@ -1,11 +1,11 @@
 #pragma once
-// The part of NVML's C ABI that Wattle calls, declared by ourselves: the library is found at run time or not at all.
-// Layouts and values are NVML's own and never change (new versions of a call get a new symbol name).
+// The part of NVML's C ABI that Wattle calls, declared here because the library is found at run time or not at all.
+// Layouts and values are NVML's and never change (new versions of a call get a new symbol name).
 #include <cstddef>
 
 namespace wattle::node::nvml {
 
-/// How the version of the fake driver ends (fake_nvml/), behind which GPUs are virtual.
+/// Suffix of the fake driver's version (fake_nvml/), whose GPUs are virtual.
 inline constexpr const char* kFakeDriver = "-wattle-fake";
 
 using Return = int;

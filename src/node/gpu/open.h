@@ -1,5 +1,5 @@
 #pragma once
-// Whatever library knows this machine's GPUs.
+// Opens the library that knows this machine's GPUs.
 #include <memory>
 #include <string>
 
@@ -7,10 +7,10 @@
 
 namespace wattle::node {
 
-/// By what is written for --nvml, and handed to the guardian:
+/// `library`, as given for --nvml and to the guardian:
 /// PATH of an NVML library;
 /// "zeusd:SOCKET[,PATH]": reading through that NVML, setting through Zeus' daemon (zeusd.h);
-/// "amd-smi:PATH": AMD SMI (amd_smi.h); without PATH, the one that is installed.
+/// "amd-smi:PATH": AMD SMI (amd_smi.h); without PATH, the installed one.
 [[nodiscard]] Result<std::shared_ptr<const GpuLibrary>> open_gpus(const std::string& library);
 
 }  // namespace wattle::node

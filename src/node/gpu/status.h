@@ -1,16 +1,16 @@
 #pragma once
-// What a driver's answer means for a caller that wants to go on.
+// What a driver's answer means for the caller.
 #include <cstdint>
 
 namespace wattle::node {
 
 enum class GpuStatus : std::uint8_t {
   Ok,
-  Absent,     ///< this driver, GPU or partition cannot do it: never ask again, run read-only
-  Forbidden,  ///< we may not: tell the operator once, never retry
-  Transient,  ///< may work in a moment: retry with back-off
-  Gone,       ///< the device is lost: no more writes, release what relies on it
-  Refused,    ///< the arguments were wrong: a bug of ours or an odd device; counted, not retried
+  Absent,     ///< not supported by this driver, GPU or partition: never ask again, run read-only
+  Forbidden,  ///< no permission: report it to the operator once, never retry
+  Transient,  ///< may work soon: retry with back-off
+  Gone,       ///< the device is lost: no more writes, release what depends on it
+  Refused,    ///< invalid arguments: a bug of ours or an unusual device; counted, not retried
 };
 
 [[nodiscard]] constexpr const char* name_of(GpuStatus status) {

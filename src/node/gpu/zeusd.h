@@ -1,6 +1,6 @@
 #pragma once
-// Zeus' daemon zeusd (ml.energy/zeus/zeusd), which may set clocks where an agent without root may not: HTTP on a Unix
-// domain socket. Reading needs no permission and stays NVML's.
+// Zeus' daemon zeusd (ml.energy/zeus/zeusd), which may set clocks when an agent without root may not: HTTP on a Unix
+// domain socket. Reading needs no permission and uses NVML.
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -11,12 +11,13 @@
 
 namespace wattle::node {
 
-/// Both forms of its API: with the GPU in the path and a JSON body (up to 0.2), or all of it in the query, which a
-/// daemon that answers GET /discover has. Its GPUs are numbered as NVML numbers them, so ours have to be as many. A
-/// daemon with JWT authentication gets the token in the environment variable ZEUSD_TOKEN, as Zeus' own client has it.
+/// Supports both forms of its API: with the GPU in the path and a JSON body (up to 0.2), or everything in the query
+/// (daemons that answer GET /discover). The daemon numbers GPUs as NVML does, so their number must be equal. A daemon
+/// with JWT authentication gets the token in the environment variable ZEUSD_TOKEN, like from Zeus' own client.
 class Zeusd final : public GpuLibrary {
  public:
-  /// Errors: nothing answers at `socket`; it does not let GPUs be set, or wants another token; it has other GPUs.
+  /// Errors: nothing answers at `socket`; the daemon does not permit setting GPUs, or needs another token; it has other
+  /// GPUs.
   [[nodiscard]] static Result<std::shared_ptr<const Zeusd>> open(const std::string& socket,
                                                                  std::shared_ptr<const GpuLibrary> reading);
 
@@ -57,7 +58,7 @@ class Zeusd final : public GpuLibrary {
  private:
   enum class Form : std::uint8_t { PathAndBody, Query };
   struct Answer {
-    int status = 0;  ///< 0: none came
+    int status = 0;  ///< 0: no answer
     std::string text;
   };
   Zeusd(std::string socket, std::shared_ptr<const GpuLibrary> reading);
