@@ -30,7 +30,7 @@ void add_engine_flags(Command command, engine::EngineOptions& options) {
 void add_fleet_flags(Command command, experiment::LiveFleetOptions& o) {
   command.add_option("--recipe", o.recipe, "Policies by recipe name or file (recipes/)").capture_default_str();
   command.add_option("--set", o.overrides, "key=value: changes a recipe key");
-  command.add_option("--gpu", o.gpu, "What kind of GPU the engines run on (specs/gpus)").capture_default_str();
+  command.add_option("--gpu", o.gpu, "The kind of GPU on which the engines run (specs/gpus)").capture_default_str();
   command.add_option("--llm", o.llm, "The model they serve (specs/llms)").capture_default_str();
   add_engine_flags(command, o.engine);
 }
@@ -58,7 +58,7 @@ void add_config_flag(Command command, std::string& file) {
 }
 
 void add_check_flag(Command command, bool& check) {
-  command.add_flag("--check", check, "Say what is wrong with the flags and with what --config states, and end");
+  command.add_flag("--check", check, "Check the flags and the --config file, report what is wrong, and exit");
 }
 
 }  // namespace wattle::apps

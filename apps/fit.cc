@@ -204,26 +204,27 @@ void add_fit(Command app, int& exit_code) {
   Command command =
       app.add_subcommand("fit", "Fit a belief on a measured profile, or the hardware profiles on the data sets");
   auto flags = std::make_shared<FitFlags>();
-  command.add_option("PROFILE", flags->profile, "What `wattle profile` wrote; without it: the shipped profiles");
+  command.add_option("PROFILE", flags->profile,
+                     "A profile written by `wattle profile`; without it, the shipped hardware profiles are fitted");
   command.add_option("--data", flags->data, "Folder of the data sets (default: WATTLE_DATA)");
-  command.add_option("-o,--out", flags->out, "The belief's file (belief.csv), or the folder of profiles (profiles)");
+  command.add_option("-o,--out", flags->out,
+                     "The belief file (default belief.csv), or the folder of hardware profiles (default profiles)");
   command.add_option("--gpu", flags->gpus,
-                     "Fit only these kinds, from their relatives' shipped profiles (default: all)");
-  command.add_option(
-      "--like", flags->like,
-      "No fit: a profile for the one kind of --gpu, of which nothing is measured, by this kind's factors "
-      "and both data sheets");
+                     "Fit only these kinds of GPU, starting from the shipped profiles of related kinds (default: all)");
+  command.add_option("--like", flags->like,
+                     "No fit: write a profile for the one kind in --gpu, of which there are no measurements, from "
+                     "this kind's factors and both data sheets");
   command.add_option("--threads", flags->threads, "Threads; the result does not depend on it").capture_default_str();
   command
       .add_option("--folds", flags->folds,
-                  "Cross-validate instead: print, by set, the error of the fit and of so many fits on the rows each "
-                  "left out")
+                  "Cross-validate instead: print, by data set, the error of the fit, and of this many fits on the "
+                  "rows that each left out")
       .check(range(2, 10));
   command.add_flag("--by-model", flags->by_model,
                    "Cross-validate by model instead: print how well a fit on the other models' serving runs predicts "
                    "each model's");
   command.add_flag("--seen-only", flags->seen_only,
-                   "Fit nothing: only add the rows a fit would see to the list that validate calls fitted");
+                   "Fit nothing: only add the rows that a fit would use to the list that validate reports as fitted");
   command.callback(
       [flags, &exit_code] { exit_code = flags->profile.empty() ? fit_shipped(*flags) : fit_profile(*flags); });
 }

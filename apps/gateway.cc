@@ -331,9 +331,8 @@ Result<void> run_gateway(const GatewayFlags& flags) {
 /// How long what is waited for.
 void add_patience_flags(Command& command, GatewayFlags& flags) {
   command
-      .add_option(
-          "--unready-wait-s", flags.unready_wait_s,
-          "while no engine accepts requests, how long new ones and those of a lost engine wait for one; then 503")
+      .add_option("--unready-wait-s", flags.unready_wait_s,
+                  "how long requests wait while no engine accepts them; then 503")
       .check(non_negative_time())
       .capture_default_str();
   add_drain_flag(command, flags.drain_s);
@@ -343,7 +342,8 @@ void add_patience_flags(Command& command, GatewayFlags& flags) {
   patience("--probe-timeout-s", flags.probe_timeout_s, "for an engine to answer a health probe, sent every second");
   command
       .add_option("--probe-misses", flags.probe_misses,
-                  "so many probes in a row that fail or go unanswered take an engine out, until one is answered")
+                  "consecutive failed or unanswered probes after which an engine gets no requests until it "
+                  "answers one")
       .check(range(1, 1000))
       .capture_default_str();
   patience("--connect-timeout-s", flags.connect_timeout_s, "to reach an engine");
@@ -359,7 +359,7 @@ void add_gateway(Command app, int& exit_code) {
   auto flags = std::make_shared<GatewayFlags>();
   add_config_flag(command, flags->config);
   add_check_flag(command, flags->check);
-  command.add_option("--listen", flags->listen, "HOST:PORT of the data plane; port 0 takes a free one")
+  command.add_option("--listen", flags->listen, "HOST:PORT of the data plane; port 0: any free one")
       .capture_default_str();
   command
       .add_option("--admin", flags->admin,
@@ -389,39 +389,39 @@ void add_gateway(Command app, int& exit_code) {
   add_fleet_flags(command, flags->fleet);
   command.get_option("--recipe").description("Policies by recipe name or file; without it: least assigned");
   command.add_option("--scenario", flags->fleet.scenario,
-                     "A load of the kind to be served: what a recipe learns from that believes in whole requests; "
-                     "its classes, tiers, tenants and pools are the service's; --set takes its keys, too");
+                     "A scenario: its classes, tiers, tenants and pools are the service's, and recipes that predict "
+                     "whole requests are trained on its load; --set takes its keys, too");
   command
       .add_option("--default-max-tokens", flags->default_max_tokens,
-                  "what policies take as the most output tokens of a request that does not say")
+                  "maximum output tokens that policies assume for a request that states none")
       .check(positive())
       .capture_default_str();
   command.add_option("--threads", flags->threads, "data-plane threads").check(range(1, 256)).capture_default_str();
   command
       .add_option("--gauges-period-ms", flags->gauges_period_ms,
-                  "how often engines whose step reports do not come are asked for their load (/v1/loads, /get_load or "
-                  "/metrics); 0 = never")
+                  "how often engines without step reports are asked for their load (/v1/loads, /get_load or "
+                  "/metrics); 0: never")
       .check(range(0.0, 60'000.0))
       .capture_default_str();
   command.add_option("--agent", flags->agents,
-                     "admin plane of an agent, http://host:port; repeatable. Its meters are booked to requests, and "
-                     "clocks that are decided here go to it");
+                     "admin plane of an agent, http://host:port; repeatable. The energy that it meters is booked to "
+                     "requests, and clocks decided here are sent to it");
   command.add_option("--sites", flags->sites,
-                     "a scenario, by name or file, whose [[site]]s say carbon intensity and prices (series from files, "
-                     "which must cover the present unless the site states a start); without: --scenario's");
+                     "a scenario, by name or file, whose [[site]]s state carbon intensity and prices (series from "
+                     "files must cover the present unless the site states a start); default: --scenario's");
   command.add_option("--at", flags->at,
-                     "the site at which this gateway stands (default: the first): clients whose requests say another "
-                     "X-Wattle-Origin wait for the way there and back, too, where sites state their zone");
-  command.add_option("--gpu-usd-per-h", flags->gpu_usd_per_h, "price of a GPU; without sites or it, cost is unknown")
+                     "this gateway's site (default: the first). Requests with another X-Wattle-Origin include the "
+                     "round trip in their latency, if sites state their zone");
+  command.add_option("--gpu-usd-per-h", flags->gpu_usd_per_h, "price of a GPU; without it or sites, cost is unknown")
       .check(non_negative());
   command
       .add_option("--carbon-g-per-kwh", flags->carbon_g_per_kwh,
-                  "carbon intensity of what the agents meter; 400 where nothing says it")
+                  "carbon intensity of the metered energy; 400 if nothing states it")
       .check(non_negative());
   command.add_option("--journal", flags->journal,
                      "run directory for `wattle report`: decisions (the agents', too), requests with their energy, "
                      "power and clocks; readable while it runs and after a crash");
-  command.add_option("--name", flags->name, "of the scenario, in the journal").capture_default_str();
+  command.add_option("--name", flags->name, "name of the scenario in the journal").capture_default_str();
   const auto objective = [&](const char* name, double& ms, const char* what) {
     command.add_option(name, ms, fmt::format("{}; 0 = not judged", what)).check(non_negative_time());
   };
@@ -429,20 +429,20 @@ void add_gateway(Command app, int& exit_code) {
   objective("--itl-slo-ms,--itl-ms", flags->itl_slo_ms, "gap between tokens");
   objective("--tbt-slo-ms,--tbt-ms", flags->tbt_slo_ms, "mean gap between a request's tokens");
   objective("--e2e-slo-ms,--e2e-ms", flags->e2e_slo_ms, "arrival to last token");
-  command.add_option("--max-requests", flags->max_requests, "held and in flight together; beyond: 429")
+  command.add_option("--max-requests", flags->max_requests, "held and in-flight requests together; beyond: 429")
       .check(positive())
       .capture_default_str();
-  command.add_option("--max-body-bytes", flags->max_body_bytes, "larger request bodies: 413")
+  command.add_option("--max-body-bytes", flags->max_body_bytes, "largest request body; beyond: 413")
       .check(positive())
       .capture_default_str();
   add_patience_flags(command, *flags);
   add_security_flags(command, flags->security);
   add_seen_flags(command, flags->seen);
-  command.add_option("--seed", flags->seed, "of the policies' random streams").capture_default_str();
+  command.add_option("--seed", flags->seed, "seed of the policies' random streams").capture_default_str();
   command.add_flag("--engine-priority", flags->engine_priority,
-                   "tell engines each tenant's priority in vLLM's field `priority`; they need --scheduling-policy "
-                   "priority");
-  command.add_flag("--json", flags->json, "Print where it listens as one JSON object");
+                   "send each tenant's priority to engines in vLLM's field `priority`; they need "
+                   "--scheduling-policy priority");
+  command.add_flag("--json", flags->json, "Print the listening address as one JSON object");
   command.callback([flags, &exit_code] {
     if (const auto result = run_gateway(*flags); !result) exit_code = fail(result.error());
   });

@@ -8,42 +8,40 @@
 namespace wattle::apps {
 
 void add_security_flags(Command& command, SecurityFlags& flags) {
-  command.add_option(
-      "--keys", flags.keys,
-      "JSON file of API keys (`wattle key` makes one): their SHA-256, tenants, limits; read again when it "
-      "changes. With it requests need a key, and with it alone are tenants known for who they are");
+  command.add_option("--keys", flags.keys,
+                     "JSON file of API keys (`wattle key` makes one): their SHA-256, tenants, limits; read again "
+                     "when it changes. With it, requests need a key; without it, tenants are not authenticated");
   command.add_option("--tls-cert", flags.tls_certificate, "PEM file of the data plane's certificate chain: https only");
   command.add_option("--tls-key", flags.tls_key, "PEM file of its private key");
-  command.add_option(
-      "--admin-token-file", flags.admin_token_file,
-      "the admin plane answers only those who send what this file holds (Authorization: Bearer); all but "
-      "/health. Without: any program that reaches its address, but no page in a browser");
+  command.add_option("--admin-token-file", flags.admin_token_file,
+                     "the admin plane, except /health, answers only requests with this file's content as token "
+                     "(Authorization: Bearer). Without it, it answers any program that reaches its address, but no "
+                     "page in a browser");
   command
-      .add_option(
-          "--admin-socket-mode", flags.admin_socket_mode,
-          "of the file of --admin unix:PATH, octal: who may connect; who is then answered is --admin-user's and "
-          "--admin-group's to say, by the kernel's word")
+      .add_option("--admin-socket-mode", flags.admin_socket_mode,
+                  "mode of the socket of --admin unix:PATH, octal: who may connect; --admin-user and "
+                  "--admin-group determine who is answered, by the credentials that the kernel reports")
       .capture_default_str();
   command.add_option("--admin-user", flags.admin_users,
-                     "user, by name or number, whom --admin unix:PATH answers beside root and the gateway's own; "
-                     "repeatable. No token is asked for there");
+                     "user, by name or number, that --admin unix:PATH answers in addition to root and the gateway's "
+                     "own; repeatable. No token is needed there");
   command.add_option("--admin-group", flags.admin_groups, "the same of a group; repeatable");
   command.add_option("--allow-worker", flags.worker_places,
-                     "network that workers may stand in, 10.0.0.0/8 or fd00::/8; repeatable. Without: anywhere but at "
-                     "link-local (cloud credentials), multicast and unspecified addresses");
+                     "network in which workers may be, like 10.0.0.0/8 or fd00::/8; repeatable. Without it: any "
+                     "address except link-local (cloud credentials), multicast and unspecified ones");
   command.add_option("--cors-origin", flags.cors_origins,
-                     "origin of pages that browsers may let talk to the data plane, or *; repeatable");
+                     "origin of web pages that may use the data plane (CORS), or *; repeatable");
   command.add_option("--pass-path", flags.pass_paths,
-                     "further path that clients may POST to, * at its end for anything; repeatable. Engines have paths "
-                     "that load adapters, drop caches and stop them");
+                     "further path to which clients may POST, with * at its end for any suffix; repeatable. Beware: "
+                     "engines have paths that load adapters, drop caches and stop them");
   command
       .add_option("--max-unanswered-body-bytes", flags.total_body_bytes,
-                  "of bodies of all requests that have not been answered; beyond: 503 for those above 64 KiB")
+                  "total size of the bodies of unanswered requests; beyond it, requests above 64 KiB get 503")
       .check(positive())
       .capture_default_str();
   command
       .add_option("--spare-descriptors", flags.spare_descriptors,
-                  "file descriptors kept free of clients and engines, for the admin plane, agents and files")
+                  "file descriptors reserved for the admin plane, agents and files")
       .check(positive())
       .capture_default_str();
 }

@@ -5,17 +5,17 @@
 namespace wattle::apps {
 
 void add_seen_flags(Command& command, SeenFlags& flags) {
-  command.add_option(
-      "--traces-endpoint", flags.traces_endpoint,
-      "OpenTelemetry collector, http://HOST:4318: a span per request goes there (OTLP over HTTP, JSON), "
-      "and engines are given it as their parent. Without: no spans, clients' traceparent passes as it is");
+  command.add_option("--traces-endpoint", flags.traces_endpoint,
+                     "OpenTelemetry collector, http://HOST:4318: gets a span per request (OTLP over HTTP, JSON), "
+                     "which is the parent of the engine's. Without it: no spans, and the client's traceparent is "
+                     "passed on");
   command
-      .add_option(
-          "--traces-sample", flags.traces_sample,
-          "share of requests with a span, of those whose caller sends no traceparent; one that does has decided")
+      .add_option("--traces-sample", flags.traces_sample,
+                  "share of requests that get a span, of those without a traceparent; a traceparent states its "
+                  "caller's decision")
       .check(range(0.0, 1.0))
       .capture_default_str();
-  command.add_flag("--log-requests", flags.log_requests, "A line on stderr for each request that has ended");
+  command.add_flag("--log-requests", flags.log_requests, "Log each finished request on stderr");
   add_log_format_flag(command, flags.log_format);
 }
 

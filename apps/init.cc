@@ -196,12 +196,12 @@ void add_init(Command app, int& exit_code) {
   auto flags = std::make_shared<Flags>();
   command.add_option("-o,--out", flags->out, "The file").capture_default_str();
   command.add_option("--nvml", flags->nvml, "The NVML library").capture_default_str();
-  command.add_option("--ports", flags->ports, "Of this machine, on which engines may listen")
+  command.add_option("--ports", flags->ports, "This machine's ports to search for engines")
       .delimiter(',')
       .check(range(1, 65'535))
       .capture_default_str();
-  command.add_option("--recipe", flags->recipe, "Which recipe it names").capture_default_str();
-  command.add_flag("--force", flags->force, "Write over a file that is there");
+  command.add_option("--recipe", flags->recipe, "The recipe in the file").capture_default_str();
+  command.add_flag("--force", flags->force, "Overwrite an existing file");
   command.callback([flags, &exit_code] {
     if (const auto done = run(*flags); !done) exit_code = fail(done.error());
   });

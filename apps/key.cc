@@ -17,7 +17,7 @@ void add_key(Command app, int& exit_code) {
   };
   auto flags = std::make_shared<Flags>();
   command.add_option("tenant", flags->tenant, "Whose it is").required().check(not_empty());
-  command.add_option("--note", flags->note, "What it is for, kept in the file");
+  command.add_option("--note", flags->note, "A note on its purpose, stored in the file");
   command.callback([flags, &exit_code] {
     const std::string key = net::random_key("wattle-");
     nlohmann::ordered_json row{{"sha256", net::hex(net::sha256(key))}, {"tenant", flags->tenant}};

@@ -160,9 +160,9 @@ Result<int> serve(Flags flags) {
 void add_mock_engine(Command app, int& exit_code) {
   Command command = app.add_subcommand("mock-engine", "An OpenAI-compatible engine with a virtual GPU, in real time");
   auto flags = std::make_shared<Flags>();
-  command.add_option("--listen", flags->listen, "host:port; port 0 takes any free one").capture_default_str();
-  command.add_option("--gpu", flags->gpu, "What kind of GPU it pretends to run on (specs/gpus)").capture_default_str();
-  command.add_option("--llm", flags->llm, "The model it pretends to serve (specs/llms)").capture_default_str();
+  command.add_option("--listen", flags->listen, "host:port; port 0: any free one").capture_default_str();
+  command.add_option("--gpu", flags->gpu, "The kind of GPU to emulate (specs/gpus)").capture_default_str();
+  command.add_option("--llm", flags->llm, "The model to emulate (specs/llms)").capture_default_str();
   command.add_option("--model", flags->model, "Name of the model in the API; default: that of --llm");
   command
       .add_option("--role", flags->role, "colocated, prefill or decode (vLLM's NIXL contract and SGLang's bootstrap)")
@@ -171,19 +171,19 @@ void add_mock_engine(Command app, int& exit_code) {
   command.add_option("--tp", flags->tensor_parallel, "Tensor parallelism").check(range(1, 16)).capture_default_str();
   command
       .add_option("--gpus", flags->gpus,
-                  "Indices of its virtual GPUs on the board WATTLE_FAKE_NVML names; default 0,1,…")
+                  "Indices of its virtual GPUs on the board that WATTLE_FAKE_NVML names; default 0,1,…")
       .delimiter(',');
   command.add_option("--fpm", flags->fpm, "ZeroMQ endpoint for forward-pass metrics, or off").capture_default_str();
   command
-      .add_option(
-          "--step-reports", flags->step_reports,
-          "ended: metrics of a step come when it has ended, as SGLang and vLLM send them; start: as it starts, as "
-          "with a scheduler plugin; none: never, as llama.cpp or vLLM without it")
+      .add_option("--step-reports", flags->step_reports,
+                  "ended: report a step when it has ended, like SGLang and vLLM; start: when it starts, like our "
+                  "scheduler plugin; none: never, like llama.cpp, or vLLM without metrics")
       .check(one_of({"ended", "start", "none"}))
       .capture_default_str();
   command
       .add_option("--dialect", flags->dialect,
-                  "Whose words its answers, errors, metrics and loads are in: vllm, llama.cpp or sglang")
+                  "The engine whose answers, errors, metrics and load reports it imitates: vllm, llama.cpp or "
+                  "sglang")
       .check(one_of({"vllm", "llama.cpp", "sglang"}))
       .capture_default_str();
   command.add_option(
@@ -191,26 +191,28 @@ void add_mock_engine(Command app, int& exit_code) {
       "Answer with what a real engine has said to such requests, or under the name that a request's "
       "X-Wattle-Transcript header says: a file of sections \"## NAME\" with responses as curl -i shows them");
   command
-      .add_option("--keep-alive-s", flags->keep_alive_s, "It closes connections that have been idle so long; vLLM: 5")
+      .add_option("--keep-alive-s", flags->keep_alive_s, "Close connections that have been idle for this long; vLLM: 5")
       .check(positive_time())
       .capture_default_str();
   command.add_option("--id", flags->id, "Worker and engine id").capture_default_str();
-  command.add_option("--seed", flags->seed, "Of the output lengths nobody asked for").capture_default_str();
+  command.add_option("--seed", flags->seed, "Seed of the output lengths of requests that state none")
+      .capture_default_str();
   add_engine_flags(command, flags->engine);
   command
       .add_option("--link-bytes-per-s", flags->link.bandwidth_bytes_per_s,
-                  "prefill: bandwidth of the KV hand-over, bytes/s; 0 = instantly")
+                  "prefill: bandwidth of the KV transfer, bytes/s; 0: instantaneous")
       .check(non_negative())
       .capture_default_str();
   command
       .add_option_function(
           "--link-latency-ms", [flags](double ms) { flags->link.latency = Span::from_seconds(ms * 1e-3); },
-          "prefill: from the last byte of a hand-over leaving to its arrival")
+          "prefill: latency of the KV transfer")
       .check(non_negative_time())
       .default_str("0.5");
   command
       .add_option("--handoff-steps", flags->link.handoff_steps,
-                  "decode: mean passes of its loop from the KV's arrival to the request's first token and first step")
+                  "decode: mean number of passes of its loop from the KV's arrival to the request's first token "
+                  "and first step")
       .check(range(0.0, 100.0))
       .capture_default_str();
   command
@@ -222,10 +224,10 @@ void add_mock_engine(Command app, int& exit_code) {
   command
       .add_option_function(
           "--load-s", [flags](double s) { flags->load = Span::from_seconds(s); },
-          "How long it loads its weights: until then its GPUs draw idle power and it answers 503")
+          "Time to load its weights; until then its GPUs draw idle power and it answers 503")
       .check(non_negative_time())
       .default_str("0");
-  command.add_flag("--json", flags->json, "Print where it listens as one JSON object");
+  command.add_flag("--json", flags->json, "Print the listening address as one JSON object");
   command.add_flag("--die-with-parent", flags->with_parent, "End when the process that started it ends");
   command.callback([flags, &exit_code] {
     const auto done = serve(*flags);

@@ -346,60 +346,61 @@ void add_planner(Command app, int& exit_code) {
   auto flags = std::make_shared<Flags>();
   add_config_flag(command, flags->config);
   add_check_flag(command, flags->check);
-  command.add_option("scenario,--scenario", flags->scenario, "Whose [[fleet]] entries are the engines there may be")
+  command
+      .add_option("scenario,--scenario", flags->scenario,
+                  "The scenario; its [[fleet]] entries are the engines that may be started")
       .required();
-  command.add_option("--recipe", flags->recipe, "Without a [scaling] policy, plans come by POST /plan").required();
+  command.add_option("--recipe", flags->recipe, "The recipe; without a [scaling] policy, plans come by POST /plan")
+      .required();
   command.add_option("--set", flags->set, "key=value: any scenario or recipe key by its dotted path");
   command
-      .add_option(
-          "--level", flags->level,
-          "fleet: starts and ends engines, with all of the recipe's managers in this process, or with those that "
-          "--manager names; pool, cluster: a manager of DynamoLLM in a process of its own "
-          "(docs/plan-protocol.md)")
+      .add_option("--level", flags->level,
+                  "fleet: start and end engines, with all of the recipe's managers in this process, or with those "
+                  "that --manager names; pool, cluster: run this manager of DynamoLLM as a separate process "
+                  "(docs/plan-protocol.md)")
       .check(one_of({"fleet", "pool", "cluster"}))
       .capture_default_str();
   command.add_option("--manager", flags->managers, "fleet: URL of a pool manager; repeatable");
   command.add_option("--above", flags->above, "pool: URL of the cluster manager");
-  command.add_option("--pools", flags->pools, "pool: the pools it plans, from 0; default all").delimiter(',');
+  command.add_option("--pools", flags->pools, "pool: the pools to plan, numbered from 0; default: all").delimiter(',');
   command.add_option("--gateway", flags->gateway, "fleet: URL of the gateway's admin plane, or unix:PATH");
-  command.add_option("--gateway-token-file", flags->gateway_token_file, "fleet: its --admin-token-file");
-  command.add_option(
-      "--slot", flags->slots,
-      "POOL=GPU[,GPU...]@ENDPOINT[,node=N]: where an engine of the POOL-th [[fleet]] (from 0) may run, "
-      "and publish forward-pass metrics; N: the node that plans know its GPUs by (default 0); repeatable");
+  command.add_option("--gateway-token-file", flags->gateway_token_file, "fleet: the gateway's --admin-token-file");
+  command.add_option("--slot", flags->slots,
+                     "POOL=GPU[,GPU...]@ENDPOINT[,node=N]: GPUs on which an engine of the POOL-th [[fleet]] (from 0) "
+                     "may run, and where it publishes forward-pass metrics; N: the GPUs' node in plans (default 0); "
+                     "repeatable");
   command
       .add_option("--admin", flags->admin,
-                  "host:port of /fleet and /plan, or of a manager's /observe; port 0 takes any free one")
+                  "host:port of /fleet and /plan, or of a manager's /observe; port 0: any free one")
       .capture_default_str();
   command
-      .add_option("--logs", flags->logs,
-                  "Folder for what engines write on stderr; made if need be; none: TMPDIR's, else /tmp")
+      .add_option("--logs", flags->logs, "Folder for engines' stderr, created if missing; default: TMPDIR, else /tmp")
       .capture_default_str();
-  command.add_option(
-      "--state", flags->state,
-      "Folder, made if need be, in which the next planner finds the engines that this one leaves: they serve on "
-      "when it ends or dies. Without one they end with it");
+  command.add_option("--state", flags->state,
+                     "Folder, created if missing, through which the next planner finds this one's engines: they "
+                     "continue to serve when it ends or dies. Without it they end with it");
   command
       .add_option("--drain-s", flags->drain_s,
-                  "Without --state: on SIGINT/SIGTERM, how long running requests may go on before engines end")
+                  "Without --state: on SIGINT/SIGTERM, how long running requests may continue before engines end")
       .check(range(0.0, 86'400.0))
       .capture_default_str();
   command
       .add_option("--clock-lease-s", flags->clock_lease_s,
-                  "For so long clock ranges of a plan hold once this planner is gone")
+                  "How long a plan's clock ranges hold after this planner has gone")
       .check(range(0.1, 3600.0))
       .capture_default_str();
   command
       .add_option("--cut-off-after-s", flags->cut_off_after_s,
-                  "A node none of whose engines the gateway has reached for so long is cut off: plans do without it")
+                  "A node is cut off, and left out of plans, when the gateway has reached none of its engines for "
+                  "this long")
       .check(range(0.1, 86'400.0))
       .capture_default_str();
   command
       .add_option("--cut-off-pause-s", flags->cut_off_pause_s,
-                  "And it is tried again after this, then after twice as long")
+                  "A cut-off node is tried again after this time, then after twice as long")
       .check(range(0.1, 86'400.0))
       .capture_default_str();
-  command.add_flag("--json", flags->json, "Print where it listens as one JSON object");
+  command.add_flag("--json", flags->json, "Print the listening address as one JSON object");
   add_log_format_flag(command, flags->log_format);
   command.callback([flags, &exit_code] {
     if (const auto done = run(*flags); !done) exit_code = fail(done.error());

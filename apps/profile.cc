@@ -286,21 +286,26 @@ void add_loads(Command command, Flags& flags) {
                      "(DynamoLLM); needs --gpu");
   command.add_option("--tp", flags.tp, "loads: the engine's TP degree; default: as many as --gpu names")
       .check(range(1, 64));
-  command.add_option("--load-s", flags.load_s, "loads: time spent on each, s")
+  command.add_option("--load-s", flags.load_s, "loads: duration of each load, s")
       .check(range(2.0, 3600.0))
       .capture_default_str();
-  command.add_option("--shares", flags.shares, "loads: those measured, of the most within the objectives")
+  command
+      .add_option("--shares", flags.shares,
+                  "loads: which ones are measured, as shares of the highest within the objectives")
       .delimiter(',')
       .check(range(0.01, 1.0))
       .capture_default_str();
   command
-      .add_option("--tolerance", flags.tolerance, "loads: factor to which the most within the objectives is searched")
+      .add_option("--tolerance", flags.tolerance,
+                  "loads: precision of the search for the highest load within the objectives, as a factor")
       .check(range(1.01, 2.0))
       .capture_default_str();
-  command.add_option("--bends", flags.bends, "loads: how often is halved between two where power bends")
+  command
+      .add_option("--bends", flags.bends,
+                  "loads: number of times that the interval between two loads is halved where power bends")
       .check(range(0, 8))
       .capture_default_str();
-  command.add_option("--merge", flags.merge, "loads: a table of other TP degrees that is added to this one");
+  command.add_option("--merge", flags.merge, "loads: a table of other TP degrees to merge into this one");
 }
 
 }  // namespace
@@ -315,52 +320,55 @@ void add_profile(Command app, int& exit_code) {
   command.add_option("--url", flags->options.url, "The engine, like http://127.0.0.1:8000");
   command.add_option("--model", flags->options.model, "The model to ask for; default: the first it serves");
   command
-      .add_option(
-          "--grid", flags->grid,
-          "product: of the lists below; voltanallm: that paper's grid; throttllem: that paper's procedure, batches "
-          "of --concurrency that fill the cache, at a clock drawn for each measurement")
+      .add_option("--grid", flags->grid,
+                  "product: all combinations of the lists below; voltanallm: that paper's grid; throttllem: that "
+                  "paper's procedure, batches of --concurrency that fill the cache, at a random clock for each "
+                  "measurement")
       .check(one_of({"product", "voltanallm", "throttllem"}))
       .capture_default_str();
   command.add_option("--simulated", flags->simulated,
                      "Instead of a live engine: a scenario whose simulated engines are profiled by class, TP degree, "
                      "clock and load (DynamoLLM)");
   command.add_option("--repository", flags->repository,
-                     "simulated: shared directory where such profiles are looked up and published; loads: published, "
-                     "and what the scenario's planners use from then on");
-  command.add_flag("--again", flags->again, "simulated: measure although there is one; it becomes the next version");
+                     "simulated: shared directory in which such profiles are looked up and published; loads: "
+                     "directory in which the profile is published; the scenario's planners use it from then on");
+  command.add_flag("--again", flags->again,
+                   "simulated: measure even if a profile exists; the result becomes the next version");
   add_loads(command, *flags);
   list("--concurrency", flags->concurrency, "decode: streams at once");
   list("--prompt", flags->prompts, "decode: prompt lengths, tokens");
   list("--output-tokens", flags->outputs, "decode: output lengths, tokens; long enough for a second of steps");
   list("--prefill", flags->prefill_prompts, "prefill: prompt lengths, tokens");
   list("--clocks", flags->clocks, "Clocks to lock, MHz; default: the grid's own, or none");
-  command.add_option("--limit", flags->limit, "At most so many decode and so many prefill cells a clock; 0 = all");
+  command.add_option("--limit", flags->limit, "At most this many decode and this many prefill cells per clock; 0: all");
   command.add_option("--rate-s", flags->rate_s, "Time spent on each request rate of a grid that has rates, s")
       .check(positive_time())
       .capture_default_str();
   command
       .add_option("--kv-tokens", flags->kv_tokens,
-                  "throttllem: KV tokens the engine's cache holds; default: what its /metrics tell (vLLM)")
+                  "throttllem: capacity of the engine's KV cache, tokens; default: from its /metrics (vLLM)")
       .check(positive());
   command.add_option("--window-s", flags->window_s, "throttllem: length of one measurement, s")
       .check(range(0.01, 3600.0))
       .capture_default_str();
-  command.add_option("--settle-ms", flags->settle_ms, "From a clock's lock to the first step that counts")
+  command.add_option("--settle-ms", flags->settle_ms, "Time from locking a clock to the first step that counts")
       .check(range(0.0, 60'000.0))
       .capture_default_str();
-  command.add_option("--gpu", flags->options.gpus, "The engine's GPUs, by index or UUID: measures power, sets clocks")
+  command
+      .add_option("--gpu", flags->options.gpus,
+                  "The engine's GPUs, by index or UUID: needed to measure power and set clocks")
       .delimiter(',');
-  command.add_option("--clock-mhz", flags->clock_mhz, "Without --gpu: the clock the engine runs at")
+  command.add_option("--clock-mhz", flags->clock_mhz, "Without --gpu: the clock at which the engine runs")
       .check(range(10, 10'000));
   command.add_option("--telemetry", flags->options.telemetry,
                      "ZeroMQ endpoint of the engine's forward-pass metrics: steps from there, not from the streams");
   command.add_option("--nvml", flags->options.keeper.library, "The NVML library").capture_default_str();
-  command.add_option("--state", flags->options.keeper.state_file, "Where to remember which GPUs are locked")
+  command.add_option("--state", flags->options.keeper.state_file, "File that records which GPUs are locked")
       .capture_default_str();
   command.add_option("--prompt-form", flags->form, "chat, text, or ids (token ids: exact lengths on any tokenizer)")
       .check(one_of({"chat", "text", "ids"}))
       .capture_default_str();
-  command.add_option("--note", flags->note, "One line of provenance: what this engine is");
+  command.add_option("--note", flags->note, "One line of provenance: a description of the engine");
   command.add_option("-o,--out", flags->out, "The file to write").capture_default_str();
   command.add_flag("--json", flags->json, "Print a summary as one JSON object");
   command.callback([flags, &exit_code] {

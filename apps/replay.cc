@@ -172,7 +172,7 @@ void add_replay(Command app, int& exit_code) {
   command.add_option("--speed", flags->speed, "2 = the same arrivals in half the time")
       .check(positive())
       .capture_default_str();
-  command.add_option("--max-requests", flags->max_requests, "stop after so many; 0 = the whole trace")
+  command.add_option("--max-requests", flags->max_requests, "stop after this many requests; 0: the whole trace")
       .check(non_negative());
   command.add_option("--prompt", flags->form, "chat, text, or ids (token ids: exact lengths on any tokenizer)")
       .check(one_of({"chat", "text", "ids"}))

@@ -45,9 +45,9 @@ void add_report(Command app, int& exit_code) {
   command.add_option("runs", flags->runs, "Run directories, or directories of run directories (`wattle sim --out`)")
       .required();
   command.add_option("-o,--out", flags->output, "The page to write (default report.html; none with --json)");
-  command.add_option(
-      "--baseline", flags->baseline,
-      "Recipe the others are compared with (default static-max, else the first that did no less than any other)");
+  command.add_option("--baseline", flags->baseline,
+                     "Recipe with which the others are compared (default static-max, else the first that completed "
+                     "as much as any other)");
   command.add_flag("--json", flags->json, "Print the comparison as one JSON object");
   command.callback([flags, &exit_code] { exit_code = report(*flags); });
 }

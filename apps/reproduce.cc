@@ -98,17 +98,16 @@ void add_reproduce(Command app, int& exit_code) {
   Command command = app.add_subcommand("reproduce", "a paper's evaluation: published value, ours, difference");
   command.add_option("system", flags->system, names(evaluations(), &reproduce::Evaluation::system)).required();
   command.add_option("--section", flags->sections, sections_help());
-  command.add_option("-o,--out", flags->output, "write an HTML page with plots there, too");
+  command.add_option("-o,--out", flags->output, "also write an HTML page with plots to this file");
   const Flag seconds =
       command
-          .add_option(
-              "--seconds", flags->seconds,
-              "requests arrive for so long (voltanallm, greenserve: all sections but main and ecopred; dynamollm: "
-              "week, which else is whole)")
+          .add_option("--seconds", flags->seconds,
+                      "duration of arrivals (voltanallm, greenserve: all sections but main and ecopred; dynamollm: "
+                      "section week, which is otherwise run whole)")
           .check(range(1.0, 604800.0))
           .capture_default_str();
   command.add_flag("--json", flags->json, "one JSON object on stdout");
-  command.add_flag("--check", flags->check, "exit with 1 when a target is missed, and name it");
+  command.add_flag("--check", flags->check, "exit with 1 if a target is missed, and name it");
   command
       .add_flag("--quick", flags->quick,
                 fmt::format("as --seconds {:g}, for CI; targets are those of whole runs", kQuickSeconds))

@@ -348,24 +348,26 @@ void add_sim(Command app, int& exit_code) {
   Command command = app.add_subcommand("sim", "run a scenario under one or more recipes in the simulator, compare");
   command.add_option("scenario", flags->scenario, "name or file of a scenario").required();
   command.add_option("--recipe", flags->recipes, "name or file of a recipe; repeat to compare (default static-max)");
-  command.add_option("--seed", flags->seed, "instead of the scenario's");
+  command.add_option("--seed", flags->seed, "random seed, in place of the scenario's");
   command.add_option("--set", flags->set, "key=value: any scenario or recipe key by its dotted path");
   const Flag out =
       command.add_option("-o,--out", flags->out, "folder for run.json, journal, CSVs and Chrome trace, one per recipe");
-  command.add_option("--threads", flags->threads, "recipes run side by side").check(range(1U, 256U));
+  command.add_option("--threads", flags->threads, "number of recipes that run in parallel").check(range(1U, 256U));
   command.add_flag("--only", flags->only,
-                   "only the recipes named; otherwise a comparison has the fixed energy-optimal clock beside them");
-  const Flag match = command.add_flag(
-      "--match-attainment", flags->match,
-      "give each recipe the reserve (margin, or a fixed clock's height) with which the first half of the "
-      "workload keeps the attainment of the first recipe at least energy, and report the second half");
+                   "run only the named recipes; without it, a comparison adds the fixed energy-optimal clock");
+  const Flag match =
+      command.add_flag("--match-attainment", flags->match,
+                       "give each recipe the reserve (a margin, or a higher fixed clock) with which it matches the "
+                       "first recipe's attainment on the first half of the workload at least energy, and report the "
+                       "second half");
   command
       .add_flag("--by-source", flags->by_source,
-                "what each recipe after the first saves against it, and attains, by each source of telemetry")
+                "for each source of telemetry, report what each recipe saves against the first, and its "
+                "attainment")
       .excludes(match)
       .excludes(out);
   command.add_flag("--json", flags->json, "one JSON object on stdout");
-  command.add_flag("--step", flags->step, "run every iteration on its own; same result, slower");
+  command.add_flag("--step", flags->step, "simulate iteration by iteration, without fast-forward; same result, slower");
   command.add_flag("--check", flags->check, "check every invariant after every event (slow)");
   command.callback([flags, &exit_code] { exit_code = run(*flags); });
 }

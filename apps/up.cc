@@ -450,16 +450,16 @@ void add_up(Command app, int& exit_code) {
       app.add_subcommand("up", "gateway, agent and an emulated fleet in real time, with a trace replayed against them");
   command.add_option("--config", flags->config, "name or file of a scenario").capture_default_str();
   command.add_option("--recipe", flags->recipe, "name or file of a recipe").capture_default_str();
-  command.add_option("--for", flags->duration, "how long, such as 60s or 5m; default: to the trace's end or Ctrl-C");
+  command.add_option("--for", flags->duration, "duration, such as 60s or 5m; default: to the trace's end or Ctrl-C");
   command.add_option("--set", flags->set, "key=value: any scenario or recipe key by its dotted path");
   command.add_option(
       "-o,--out", flags->out,
       "run directory for `wattle report`: decisions, requests with their energy, power and clocks over time");
-  command.add_option("--pd-contract", flags->contract, "between prefill and decode engines")
+  command.add_option("--pd-contract", flags->contract, "protocol between prefill and decode engines")
       .check(one_of({"nixl", "sglang"}))
       .capture_default_str();
-  command.add_option("--port", flags->port, "of the gateway on 127.0.0.1; 0 takes a free one").capture_default_str();
-  command.add_option("--admin-port", flags->admin_port, "of its admin plane").capture_default_str();
+  command.add_option("--port", flags->port, "the gateway's port on 127.0.0.1; 0: any free one").capture_default_str();
+  command.add_option("--admin-port", flags->admin_port, "the admin plane's port").capture_default_str();
   add_drain_flag(command, flags->drain_s);
   command.add_flag("--json", flags->json, "no table; one JSON object at the end");
   command.callback([flags, &exit_code] {

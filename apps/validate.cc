@@ -116,8 +116,8 @@ void add_validate(Command app, int& exit_code) {
   command.add_option("--data", flags->data, "Folder of the data sets, any subset of them (default: WATTLE_DATA)");
   command
       .add_option("-o,--out", flags->out,
-                  "Write there, by the name's end: .md the page docs/validation.md, .html one with scatter plots, .csv "
-                  "every row; repeat for more")
+                  "Files to write, by suffix: .md the page docs/validation.md, .html a page with scatter plots, "
+                  ".csv all rows; repeatable")
       .allow_extra_args(false);
   command.add_option("--threads", flags->threads, "Threads; the result does not depend on it").capture_default_str();
   command.add_flag("--json", flags->json, "Print one JSON object");
