@@ -20,8 +20,8 @@ struct HierarchyOptions {
   Overheads overheads;
   LearnedReserveOptions reserve;
   bool proactive = true;  ///< nodes are started before their epoch; otherwise when it begins
-  /// Requests per second by class and slot before the run. A fixed fleet is sized for its last season, or for all of it
-  /// if shorter.
+  /// Requests per second by class and slot before the run. The fleet begins sized for its last season, or for what is
+  /// known.
   std::vector<std::vector<double>> past;
 };
 

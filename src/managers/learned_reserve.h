@@ -14,7 +14,7 @@
 namespace wattle::managers {
 
 struct LearnedReserveOptions {
-  double gain = 0.0;   ///< increase per minute in which all requests beyond `late` are late; 0: nothing is kept free
+  double gain = 0.0;   ///< added each minute, times (share of late requests - `late`); 0: none is kept
   double late = 0.01;  ///< share of requests that may be late, beyond those that no instance would serve in time
   double most = 0.5;   ///< upper bound of the reserve, as a share of capacity
 };
