@@ -260,7 +260,7 @@ Result<std::vector<config::FlagText>> add_flags_of_file(CLI::App& app, Words& wo
   for (config::FlagText& flag : all) {
     // What says where flags come from, or asks about them, is no flag of a file.
     for (const char* name : {"--config", "--node", "--help", "--check"}) {
-      if (flag.name == name) return bad_input(flag.where, fmt::format("{} is for the command line alone", name));
+      if (flag.name == name) return bad_input(flag.where, fmt::format("{} is only for the command line", name));
     }
     const CLI::Option* option = chosen->get_option_no_throw(flag.name);
     if (option == nullptr) {

@@ -110,7 +110,7 @@ Result<std::string> check(const CheckFlags& flags, const std::string& file, conf
   const auto overrides = systems::split_overrides(*parsed);
   if (!overrides) return std::unexpected(overrides.error());
   if (kind == config::FileKind::Scenario) return check_scenario(home, file, flags, *overrides);
-  if (!flags.recipe.empty()) return bad_input("--recipe", "goes with a scenario");
+  if (!flags.recipe.empty()) return bad_input("--recipe", "is only for scenario files");
   if (kind == config::FileKind::Recipe) return check_recipe_file(home, file, *overrides);
   if (!flags.set.empty()) return bad_input("--set", "overrides scenarios and recipes, not this file");
   if (kind == config::FileKind::Deployment) {

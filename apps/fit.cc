@@ -81,7 +81,8 @@ int fit_profile(const FitFlags& flags) {
 /// Prints, and writes nothing.
 int cross_validate(const FitFlags& flags, const fidelity::Catalog& catalog,
                    const std::vector<fidelity::Experiment>& experiments) {
-  if (flags.gpus.empty()) return fail({ErrorKind::BadInput, "--folds", "name a kind with --gpu: each is fitted again"});
+  if (flags.gpus.empty())
+    return fail({ErrorKind::BadInput, "--folds", "name the kinds of GPU to cross-validate with --gpu"});
   fmt::print("{:<44} {:<18} {:>5} {:>9} {:>9}\n", "set", "quantity", "rows", "fit", "left out");
   for (const std::string& gpu : flags.gpus) {
     if (catalog.gpu(gpu) == nullptr) return fail({ErrorKind::BadInput, "--gpu " + gpu, "no such kind of GPU"});
@@ -97,7 +98,7 @@ int cross_validate(const FitFlags& flags, const fidelity::Catalog& catalog,
 int leave_models_out(const FitFlags& flags, const fidelity::Catalog& catalog,
                      const std::vector<fidelity::Experiment>& experiments) {
   if (flags.gpus.empty())
-    return fail({ErrorKind::BadInput, "--by-model", "name a kind with --gpu: it is fitted again"});
+    return fail({ErrorKind::BadInput, "--by-model", "name the kinds of GPU to cross-validate with --gpu"});
   fmt::print("{:<12} {:<20} {:<20} {:>5} {:>8} {:>8} {:>8} {:>8}\n", "gpu", "model left out", "quantity", "rows",
              "mean", "median", "p90", "bias");
   for (const std::string& gpu : flags.gpus) {
@@ -148,7 +149,7 @@ int like_a_relative(const FitFlags& flags, const std::string& out) {
       fmt::format("No measurement of this GPU: factors of {}, power scaled to its TDP", flags.like)};
   const std::string file = out + "/" + flags.gpus.front() + ".toml";
   if (std::filesystem::exists(file))
-    return fail({ErrorKind::BadInput, file, "is there; delete it to have it replaced"});
+    return fail({ErrorKind::BadInput, file, "exists already; delete it to replace it"});
   if (const auto ok = write_file(file, config::to_text(made, {})); !ok) return fail(ok.error());
   fmt::print("{}: {}\n", file, made.provenance);
   return 0;

@@ -132,7 +132,7 @@ Result<void> read_sites(const GatewayFlags& flags, gateway::GatewayOptions& opti
                         std::vector<config::SiteSource>& sources) {
   const bool said = flags.carbon_g_per_kwh >= 0 || flags.gpu_usd_per_h >= 0;
   if (said && !flags.sites.empty()) {
-    return bad_input("--sites", "says carbon and prices itself; leave --carbon-g-per-kwh and --gpu-usd-per-h out");
+    return bad_input("--sites", "states carbon and prices; omit --carbon-g-per-kwh and --gpu-usd-per-h");
   }
   config::Scenario scenario;
   scenario.gpu_price = UsdPerHour(std::max(0.0, flags.gpu_usd_per_h));
@@ -176,7 +176,7 @@ Result<void> read_flags(const GatewayFlags& flags, gateway::GatewayOptions& opti
     auto& place = options.admin.emplace_back();
     if (text.starts_with(kUnix)) {
       place.unix_path = text.substr(kUnix.size());
-      if (place.unix_path.empty()) return bad_input("--admin", "unix: is followed by a path");
+      if (place.unix_path.empty()) return bad_input("--admin", "unix: must be followed by a path");
     } else if (auto ok = bind(text, "--admin", place); !ok) {
       return ok;
     }
@@ -186,7 +186,7 @@ Result<void> read_flags(const GatewayFlags& flags, gateway::GatewayOptions& opti
              other.port == place.port;
     };
     if (is_taken_by(options.listen) || std::ranges::any_of(options.admin, is_taken_by)) {
-      return bad_input("--admin", text + " is listened at already");
+      return bad_input("--admin", text + " is already used by --listen or another --admin");
     }
   }
   for (const auto& text : flags.workers) {

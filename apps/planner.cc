@@ -74,10 +74,10 @@ Result<void> check_level(const Flags& flags) {
   if (fleet && flags.slots.empty()) return bad_input("--slot", "is needed at least once");
   if (!fleet && !(flags.gateway.empty() && flags.slots.empty() && flags.managers.empty())) {
     return bad_input("--level " + flags.level,
-                     "starts no engine: --gateway, --slot and --manager are for --level fleet");
+                     "does not start engines: --gateway, --slot and --manager are for --level fleet");
   }
   if (std::set<std::string>(flags.managers.begin(), flags.managers.end()).size() < flags.managers.size()) {
-    return bad_input("--manager", "is the same twice: two plans for one pool are none");
+    return bad_input("--manager", "is named twice: a pool has one manager");
   }
   if (flags.level == "pool" && flags.above.empty()) return bad_input("--above", "is needed: the cluster manager's URL");
   if (flags.level != "pool" && !(flags.above.empty() && flags.pools.empty())) {
@@ -275,7 +275,7 @@ Result<std::vector<planner::EngineSlot>> parse_slots(const Flags& flags, const c
     auto slot = planner::parse_slot(text, scenario);
     if (!slot) return std::unexpected(slot.error());
     if (std::ranges::find(slots, slot->fpm, &planner::EngineSlot::fpm) != slots.end()) {
-      return bad_input("--slot " + text, "is the second at " + slot->fpm + ": an engine has one of its own");
+      return bad_input("--slot " + text, "is the second at " + slot->fpm + ": each engine needs its own");
     }
     slots.push_back(std::move(*slot));
   }

@@ -377,7 +377,7 @@ void add_profile(Command app, int& exit_code) {
       return;
     }
     if (!flags->loads.empty() && flags->options.url.empty()) {
-      exit_code = fail({ErrorKind::BadInput, "--loads", "is of the live engine that --url names"});
+      exit_code = fail({ErrorKind::BadInput, "--loads", "needs a live engine: name it with --url"});
       return;
     }
     const auto done = !flags->simulated.empty() ? profile_loads(*flags)

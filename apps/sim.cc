@@ -268,8 +268,9 @@ Result<void> check_refits(const config::LoadedScenario& scenario, const std::vec
   constexpr const char* kKey = "measurement.refit_delay_ms";
   const auto learns = [](const Named& one) { return one.recipe.recipe.predictor.online; };
   if (!scenario.origins.commanded(kKey) || std::ranges::any_of(recipes, learns)) return {};
-  return bad_input(scenario.origins.of(kKey),
-                   fmt::format("{} does nothing without a recipe whose predictor learns on (predictor.online)", kKey));
+  return bad_input(
+      scenario.origins.of(kKey),
+      fmt::format("{} has no effect without a recipe whose predictor learns online (predictor.online)", kKey));
 }
 
 /// Each run's folder is called after its recipe.

@@ -67,7 +67,8 @@ ordered_json to_json(const reproduce::Validation& all) {
 int validate(const ValidateFlags& flags) {
   for (const std::string& file : flags.out) {
     if (file.ends_with(".md") || file.ends_with(".html") || file.ends_with(".csv")) continue;
-    return fail({ErrorKind::BadInput, "--out " + file, "ends in .md, .html or .csv: that says what is written"});
+    return fail(
+        {ErrorKind::BadInput, "--out " + file, "must end in .md, .html or .csv, which determines what is written"});
   }
   const Result<fidelity::Catalog> catalog = reproduce::load_catalog(config::project());
   if (!catalog) return fail(catalog.error());

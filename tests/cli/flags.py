@@ -270,7 +270,7 @@ def values_out_of_bounds() -> None:
     done = run(*planner, "--slot", "0=0@")
     check(done.returncode == 2 and "--slot 0=0@: is POOL=GPU" in done.stderr, done)
     done = run(*planner, *slots[:2], "--manager", "http://127.0.0.1:2", "--manager", "http://127.0.0.1:2")
-    check(done.returncode == 2 and "--manager: is the same twice" in done.stderr, done)
+    check(done.returncode == 2 and "--manager: is named twice" in done.stderr, done)
     done = run("up", "--port", "99999")
     check(done.returncode == 2 and "from 0 to 65535" in done.stderr, done)
     done = run("trace", "synth", "x.csv", "--requests", "0")
