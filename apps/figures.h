@@ -19,12 +19,6 @@ inline std::string millis(const journal::Distribution& of, double ms, int decima
   return of.count == 0 ? "-" : fmt::format("{:.{}f} ms", ms, decimals);
 }
 
-/// What was saved against `baseline`; NaN where that drew nothing.
-inline double saved(const journal::RunSummary& run, const journal::RunSummary& baseline) {
-  const double base = baseline.energy.total.value();
-  return base > 0.0 ? 1.0 - run.energy.total.value() / base : std::nan("");
-}
-
 /// Says what of the workload was changed, if any was.
 inline void print_clamped(std::int64_t prompts, std::int64_t outputs, const char* limits) {
   if (prompts + outputs > 0) fmt::print("{} prompts and {} outputs were clamped to {}\n", prompts, outputs, limits);

@@ -86,6 +86,16 @@ void Ledger::spare_gpus(SiteId site, std::int32_t gpus, Milliwatts power, Instan
   found->power = power;
 }
 
+Milliwatts Ledger::idle_power() const {
+  Milliwatts all;
+  for (const auto* meters : {&meters_, &spare_}) {
+    for (const Meter& meter : *meters) {
+      if (meter.decode_requests + meter.prefill_tokens == 0) all = Milliwatts(all.value() + meter.power.value());
+    }
+  }
+  return all;
+}
+
 void Ledger::set_intensity(SiteId site, IntensitySeries intensity) {
   sites_[static_cast<std::size_t>(site.value())].intensity = std::move(intensity);
   for (auto* meters : {&meters_, &spare_}) {

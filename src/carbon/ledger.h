@@ -184,6 +184,11 @@ struct Usage {
   Booking booked;
 };
 
+/// `drawn`, and what a fleet draws at `idle` for so long after it.
+[[nodiscard]] inline Joules with_idle_after(Joules drawn, Watts idle, Span after) {
+  return drawn + energy_over(to_milliwatts(idle), after).joules();
+}
+
 class Ledger {
  public:
   /// At least one site; a ledger has room for 32768 tenants' and classes' usage and adds further ones up as id -1.
@@ -244,6 +249,8 @@ class Ledger {
   [[nodiscard]] Totals spare() const;
   [[nodiscard]] Totals fleet() const;
   [[nodiscard]] Milliwatts power(InstanceId instance) const { return meter_of(instance).power; }
+  /// What instances without work, and spare GPUs, draw now.
+  [[nodiscard]] Milliwatts idle_power() const;
   /// Drawn up to `at`, which is not before the instance's last call. Closes nothing.
   [[nodiscard]] Picojoules energy_until(InstanceId instance, Instant at) const;
   /// That are there.

@@ -194,6 +194,18 @@ TEST(Ledger, WhatNobodyMetersIsUnknownAndRequestsServedThenSaySo) {
   EXPECT_DOUBLE_EQ(ledger.fleet().idle_tail.joules().value(), 200.0);
 }
 
+TEST(Ledger, IdlePowerIsThatOfInstancesWithoutWorkAndOfSpareGpus) {
+  Ledger ledger({SiteRates{}});
+  ledger.add_instance(Instant(), 1);
+  ledger.add_instance(Instant(), 1);
+  ledger.power_changes(InstanceId(0), at_s(1), Milliwatts(400'000), 3, 0);
+  ledger.power_changes(InstanceId(1), at_s(1), Milliwatts(80'000), 0, 0);
+  ledger.spare_gpus(SiteId(0), 2, Milliwatts(30'000), at_s(1));
+  EXPECT_EQ(ledger.idle_power(), Milliwatts(110'000));
+  ledger.power_changes(InstanceId(0), at_s(2), Milliwatts(90'000), 0, 0);
+  EXPECT_EQ(ledger.idle_power(), Milliwatts(200'000));
+}
+
 TEST(Ledger, WhatIsDrawnAtAnUnknownIntensityOrPriceHasNoCarbonOrCostOfARequest) {
   SiteRates rates;
   rates.intensity = *IntensitySeries::from_points({{at_s(0), GramsPerKwh(400.0)}}, at_s(10));

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "config/locate.h"
+#include "report/saving.h"
 #include "systems/reserve.h"
 
 namespace wattle::experiment {
@@ -18,9 +19,8 @@ constexpr int kPasses = 2;
 /// A run of the first half: of each key which value.
 struct Trial {
   std::vector<std::size_t> chosen;
-  journal::Attainment attainment;
   double short_by = 0.0;  ///< of the baseline
-  Joules energy;
+  journal::RunSummary run;
 };
 
 /// Runs the first half with chosen values of the keys.
@@ -77,7 +77,8 @@ class Trials {
       chosen[k] = value;
       auto trial = run(keys, std::move(chosen));
       if (!trial) return std::unexpected(trial.error());
-      if (trial->short_by <= kAttainmentSlack && trial->energy < best.energy) best = std::move(*trial);
+      if (trial->short_by <= kAttainmentSlack && report::saved_against(trial->run, best.run) > 0.0)
+        best = std::move(*trial);
       return {};
     };
     const std::size_t from = best.chosen[k];
@@ -102,7 +103,8 @@ class Trials {
     const auto run = run_half(scenario_, *loaded, workload::Half::First, options);
     if (!run) return std::unexpected(run.error());
     ++runs;
-    return Trial{std::move(chosen), run->slo, short_of(run->slo, baseline_), run->energy.total};
+    const double short_by = short_of(run->slo, baseline_);
+    return Trial{std::move(chosen), short_by, std::move(*run)};
   }
 
   const config::LoadedScenario& scenario_;
@@ -149,7 +151,7 @@ Result<Matched> match_attainment(const config::LoadedScenario& scenario, const s
   Matched matched;
   matched.settable = !keys.empty();
   matched.kept = found->short_by <= kAttainmentSlack;
-  matched.first_half = found->attainment;
+  matched.first_half = found->run.slo;
   const auto& chosen = found->chosen;
   matched.runs = trials.runs;
   for (std::size_t k = 0; k < keys.size(); ++k) {

@@ -162,9 +162,9 @@ TEST(Reserves, AreTheAdmissionsOrEachPhasesClocks) {
   EXPECT_EQ(systems::reserves_of(recipe("eco-freq").recipe, shared).back().key, "frequency.decode.margin");
   const auto fixed = systems::reserves_of(recipe("static-sweet").recipe, fleet);
   ASSERT_EQ(fixed.size(), 2U);
-  EXPECT_EQ(fixed[0].values.front(), "885") << "less than 1005 MHz by 30 % of the way to the highest";
-  EXPECT_EQ(fixed[0].values[8], "") << "1005 MHz, as the recipe says";
-  EXPECT_EQ(fixed[0].values[9], "1020");
+  EXPECT_EQ(fixed[0].values.front(), "210");
+  EXPECT_EQ(fixed[0].values[53], "") << "1005 MHz, as the recipe says";
+  EXPECT_EQ(fixed[0].values[54], "1020");
   EXPECT_EQ(fixed[0].values.back(), "1410");
   EXPECT_TRUE(systems::reserves_of(recipe("static-max").recipe, fleet).empty());
   const auto throttled = systems::reserves_of(recipe("throttllem-autoscale").recipe, shared);

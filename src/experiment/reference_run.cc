@@ -4,11 +4,11 @@
 #include <memory>
 #include <utility>
 
-#include "carbon/ledger.h"
 #include "config/locate.h"
 #include "experiment/simulate.h"
 #include "journal/run_directory.h"
 #include "journal/tee.h"
+#include "report/saving.h"
 #include "workload/first_part.h"
 
 namespace wattle::experiment {
@@ -40,15 +40,9 @@ class EnergyBySecond final : public journal::Sink {
 }  // namespace
 
 double ReferenceRun::energy_until(double seconds) const {
-  const double end = summary.sim.virtual_s;
   const auto whole = static_cast<std::size_t>(seconds);
-  if (seconds >= end || whole >= energy_j.size()) {
-    carbon::Ledger after(std::vector<carbon::SiteRates>(1));
-    after.add_instance(Instant(), 1);
-    after.power_changes(InstanceId(0), Instant(), idle_power, 0, 0);
-    const auto idle = after.energy_until(InstanceId(0), Instant() + Span::from_seconds(std::max(0.0, seconds - end)));
-    return (summary.energy.total + idle.joules()).value();
-  }
+  if (seconds >= summary.sim.virtual_s || whole >= energy_j.size())
+    return report::energy_until(summary, seconds).value();
   const double before = whole == 0 ? 0.0 : energy_j[whole - 1];
   return before + (seconds - static_cast<double>(whole)) * (energy_j[whole] - before);
 }
@@ -73,10 +67,6 @@ Result<ReferenceRun> reference_run(const config::LoadedScenario& scenario, const
   }
   run->setup.sink = &sinks;
   ReferenceRun reference;
-  for (const auto& instance : run->setup.instances) {
-    const auto idle = instance.model->idle_power(instance.initial_clock);
-    reference.idle_power = Milliwatts(reference.idle_power.value() + idle.value());
-  }
   auto result = simulate_prepared(*run, recipe_name);
   reference.summary = std::move(result.summary);
   reference.energy_j = energy.cumulative();

@@ -15,7 +15,6 @@ namespace wattle::experiment {
 struct ReferenceRun {
   journal::RunSummary summary;
   std::vector<double> energy_j;  ///< cumulative, at the end of each second
-  Milliwatts idle_power;         ///< of the whole fleet without work
 
   /// Joules until `seconds` of its time. Its GPUs go on drawing idle power when its requests have ended by then.
   [[nodiscard]] double energy_until(double seconds) const;

@@ -261,6 +261,7 @@ TEST(RunSummary, JsonHasTheContractsKeysAndRoundTrips) {
   s.carbon = GramsCo2(1.5);
   s.cost = Usd(0.25);
   s.mean_gpus = 4;
+  s.idle_power = Watts(210.5);
   s.clock_mean_mhz = 1100.5;
   s.clock_changes = 12;
   s.sim = {2.0, 0.01, 1000, 300, 1 << 20};

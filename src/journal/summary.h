@@ -200,6 +200,8 @@ struct RunSummary : Consumption {
   TokenCounts tokens;
   double tokens_per_joule = 0.0;  ///< output tokens per joule of total energy; NaN of none
   Watts mean_power;
+  /// What its fleet draws when it has ended, without work; NaN, null in JSON: unknown, as of live runs.
+  Watts idle_power = Watts(std::numeric_limits<double>::quiet_NaN());
   double mean_gpus = 0.0;
   Attainment slo;
   Distribution ttft;   ///< finished requests

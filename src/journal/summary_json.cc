@@ -124,6 +124,7 @@ void visit(V& v, S& s) {
   v.added_number("gpu_s", s.gpu_s);
   v.ratio("tokens_per_joule", s.tokens_per_joule);
   v.quantity("mean_power_w", s.mean_power);
+  v.added_quantity("idle_power_w", s.idle_power);
   v.number("mean_gpus", s.mean_gpus);
   v.group("slo", [&](auto& g) {
     g.ratio("ttft_attainment", s.slo.ttft);

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "journal/summary_json.h"
+#include "report/saving.h"
 
 namespace wattle::report {
 namespace {
@@ -96,8 +97,13 @@ Versus Comparison::versus(const Run& run) const {
   const auto saved = [less](double ours, double base) {
     return less ? std::numeric_limits<double>::quiet_NaN() : relative(ours, base);
   };
-  return Versus{.energy = saved(a.energy.total.value(), b.energy.total.value()),
-                .carbon = saved(a.carbon.value(), b.carbon.value()),
+  // Over the same period; what is drawn beyond a run's end has the intensity of what was drawn before.
+  const double period_s = std::max(a.sim.virtual_s, b.sim.virtual_s);
+  const auto carbon = [&](const journal::RunSummary& s) {
+    return s.carbon.value() * energy_until(s, period_s).value() / s.energy.total.value();
+  };
+  return Versus{.energy = less ? std::numeric_limits<double>::quiet_NaN() : -saved_against(a, b),
+                .carbon = saved(carbon(a), carbon(b)),
                 .cost = saved(a.cost.value(), b.cost.value()),
                 .tokens_per_joule = relative(a.tokens_per_joule, b.tokens_per_joule),
                 .attainment = a.slo.all - b.slo.all,

@@ -165,6 +165,7 @@ SimulationResult Simulation::run() {
   summary.overruns = loop_.overruns();
   summary.prediction = loop_.prediction();
   summary.sim.virtual_s = seconds;
+  summary.idle_power = to_watts(ledger_.idle_power());
   summary.sim.events = events_;
   summary.journal_digest = digest_.value();
   summary.derive();
