@@ -61,8 +61,8 @@ struct TextOf {
 
 /// What clock_from() reads.
 static constexpr const char* kClockForms =
-    "MHz, \"max\", \"min\", \"sweet\", from there to max as \"sweet+25%\" or as far below as \"sweet-25%\", or a share "
-    "of max as \"0.7x\"";
+    "MHz, \"max\", \"min\", \"sweet\", from there to max as \"sweet+25%\" or to the lowest known as \"sweet-25%\", "
+    "or a share of max as \"0.7x\"";
 
 std::optional<ClockSetting> clock_from(std::string_view text) {
   if (text == "max") return ClockSetting::highest();

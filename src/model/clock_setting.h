@@ -23,8 +23,8 @@ class ClockSetting {
   /// Of the highest, in (0, 1].
   [[nodiscard]] static constexpr ClockSetting share(double of_highest) { return {Kind::Share, of_highest}; }
 
-  /// Above the sweet spot by that share, in (-1, 1), of what the highest is above it; below it if negative, but no
-  /// lower than anything was measured (InstanceSpec::measured_from, Beliefs::clocks).
+  /// That share, in [-1, 1), of the way from the sweet spot up to the highest; if negative, down to the lowest at which
+  /// anything was measured (InstanceSpec::measured_from, Beliefs::clocks) or, where nobody knows, to the GPU's lowest.
   [[nodiscard]] static constexpr ClockSetting from_sweet(double share) { return {Kind::FromSweet, share}; }
 
   [[nodiscard]] constexpr Kind kind() const { return kind_; }
@@ -47,20 +47,23 @@ class ClockSetting {
         return spec.sweet_clock;
       case Kind::FromSweet:
         if (spec.sweet_clock == MegaHertz{0}) return spec.sweet_clock;
-        below = (gpu.clock_max.value() - spec.sweet_clock.value()) * (1.0 - value_);
+        below = value_ >= 0.0 ? (gpu.clock_max.value() - spec.sweet_clock.value()) * (1.0 - value_)
+                              : gpu.clock_max.value() - spec.sweet_clock.value() -
+                                    value_ * std::max(spec.sweet_clock.value() - known_from(spec).value(), 0);
         break;
       case Kind::Share:
         below = gpu.clock_max.value() * (1.0 - value_);
         break;
     }
     const auto steps = static_cast<std::int32_t>(below / gpu.clock_step.value() + 0.5);
-    const auto clock = std::max(gpu.clock_min, MegaHertz(gpu.clock_max.value() - steps * gpu.clock_step.value()));
-    if (kind_ != Kind::FromSweet || value_ > 0.0) return clock;
-    return std::max(clock, std::min(std::max(spec.measured_from, spec.beliefs.clocks.lowest), spec.sweet_clock));
+    return std::max(gpu.clock_min, MegaHertz(gpu.clock_max.value() - steps * gpu.clock_step.value()));
   }
 
  private:
   constexpr ClockSetting(Kind kind, double value) : kind_(kind), value_(value) {}
+  [[nodiscard]] static MegaHertz known_from(const InstanceSpec& spec) {
+    return std::max({spec.gpu.clock_min, spec.measured_from, spec.beliefs.clocks.lowest});
+  }
   Kind kind_ = Kind::Fixed;
   double value_ = 0.0;
 };

@@ -199,7 +199,7 @@ TEST(RecipeClocks, ASweetSpotThatNobodyKnowsIsNoClock) {
   EXPECT_FALSE(load("[frequency]\nclock_mhz = \"sweet+100%\"\n")) << "that is max";
 }
 
-TEST(RecipeClocks, BelowTheSweetSpotAsFarAsAbove) {
+TEST(RecipeClocks, BelowTheSweetSpotAreSharesOfTheWayDown) {
   const auto list = [](const std::string& clocks) {
     return load("[frequency]\npolicy = \"eco-freq\"\nclocks_mhz = [" + clocks + "]\n");
   };
@@ -211,10 +211,10 @@ TEST(RecipeClocks, BelowTheSweetSpotAsFarAsAbove) {
   spec.gpu.clock_step = MegaHertz{15};
   spec.sweet_clock = MegaHertz{1000};
   const auto& clocks = options_of<policy::EcoFreqOptions>(loaded->recipe.decode_frequency).clocks;
-  EXPECT_EQ(clocks[0].on(spec), MegaHertz{600});
-  EXPECT_EQ(clocks[1].on(spec), MegaHertz{795});
-  spec.sweet_clock = MegaHertz{700};
-  EXPECT_EQ(clocks[0].on(spec), MegaHertz{600}) << "as low as it can be locked";
+  EXPECT_EQ(clocks[0].on(spec), MegaHertz{795});
+  EXPECT_EQ(clocks[1].on(spec), MegaHertz{900});
+  spec.sweet_clock = MegaHertz{600};
+  EXPECT_EQ(clocks[0].on(spec), MegaHertz{600}) << "nothing lower can be locked";
   for (const char* falls : {R"("sweet", "sweet-25%")", R"("sweet-25%", "sweet-50%")", R"("sweet-25%", "sweet-25%")"}) {
     EXPECT_FALSE(list(falls)) << falls;
   }

@@ -58,8 +58,8 @@ std::string recipe_page() {
       "a slot that names another policy leaves behind what the slot had.\n\n"
       "Clocks are whole MHz or, on any GPU, `\"max\"` and `\"min\"` (the highest and lowest it can "
       "lock), `\"0.7x\"` (that share of the highest, at the nearest step), `\"sweet+25%\"` (a quarter of the way "
-      "from the sweet spot to the highest; `\"sweet-25%\"`: as far below it, but no lower than such a GPU was "
-      "measured) and `\"sweet\"`: the clock of "
+      "from the sweet spot to the highest; `\"sweet-25%\"`: a quarter of the way down to the lowest at which such a "
+      "GPU was measured or, if none was, to the lowest it can lock) and `\"sweet\"`: the clock of "
       "least energy per token of the instance's own busiest kind of step (2,048 prompt tokens, or 128 "
       "decodes with 1,024 tokens of context), by the engine's profile.\n";
   text += config::tables(general_options(), false);

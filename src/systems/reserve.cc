@@ -34,8 +34,8 @@ std::vector<std::string> falling(double own) {
   return all;
 }
 
-/// The lowest that comparisons with fixed clocks try, and the lowest of recipe `wattle` (docs/decisions/0042).
-constexpr ClockSetting kLowestFixed = ClockSetting::from_sweet(-0.3);
+/// The lowest that comparisons with fixed clocks try: the lowest that is known (docs/decisions/0047).
+constexpr ClockSetting kLowestFixed = ClockSetting::from_sweet(-1.0);
 
 /// From what the recipe says, on every instance of `phase`, up; where that is the sweet spot, from below it.
 std::vector<std::string> clocks_from(const ClockSetting& own, Fleet fleet, bool prefill) {
