@@ -2,7 +2,7 @@
 """Recipe `wattle` as it ships beside the best fixed clock that keeps as much.
 
 Simulated: `synthetic-poisson`, where prompts and decodes share steps, or with --apart `voltanallm-2p2d`, on many cards,
-models, rates and objectives. Of 31 fixed clocks from 30 % of the way below the energy optimum to the maximum the one of least energy counts
+models, rates and objectives. Of 35 fixed clocks from near the lowest known to the maximum the one of least energy counts
 that keeps at least the gaps (to 0.02 points), the first tokens and the requests with all their objectives (to 0.05) that the
 recipe keeps. --apart has a second
 one, under the recipe's routing, and says how often a recipe of the papers takes less and keeps as much. Prints a line for
@@ -55,7 +55,7 @@ class Bench:
         self.apart = scenario == "voltanallm-2p2d"
 
     def run(self, recipe, settings):
-        """kJ, and the shares of gaps, of first tokens and of requests with all their objectives kept, in percent; None: refused, as a model that does not fit."""
+        """kJ; the shares of gaps, of first tokens and of requests with all their objectives kept, in percent; seconds, and the fleet's idle kW. None: refused, as a model that does not fit."""
         command = [WATTLE, "sim", self.scenario, "--recipe", recipe, "--only", "--json"]
         for setting in settings:
             command += ["--set", setting]
@@ -65,7 +65,8 @@ class Bench:
         if done.returncode:
             sys.exit(f"{' '.join(command)}: {done.stderr.strip()}")
         one = json.loads(done.stdout)["runs"][0]
-        return one["energy_j"]["total"] / 1e3, *(100 * one["slo"][f"{kind}attainment"] for kind in ("itl_", "ttft_", ""))
+        return (one["energy_j"]["total"] / 1e3, *(100 * one["slo"][f"{kind}attainment"] for kind in ("itl_", "ttft_", "")),
+                one["sim"]["virtual_s"], one["idle_power_w"] / 1e3)
 
     def compare(self, name, settings, least=0.0):
         """Points saved beyond the best fixed clock, gaps and first tokens given up against the maximum clock in points; where
@@ -74,10 +75,14 @@ class Bench:
         if most is None or min(most[1:3]) < least:
             return None
         ours = self.run("wattle", settings + self.differs)
-        clocks = [f"sweet-{p}%" for p in range(30, 0, -6)] + ["sweet"] + [f"sweet+{p}%" for p in range(4, 100, 4)]
+        clocks = [f"sweet-{p}%" for p in range(90, 0, -10)] + ["sweet"] + [f"sweet+{p}%" for p in range(4, 100, 4)]
+
+        def until(one, seconds):
+            return one[0] + max(seconds - one[4], 0.0) * one[5]
 
         def saved(one):
-            return 100 * (1 - one[0] / most[0])
+            period = max(one[4], most[4])  # a fleet is not switched off when a run's last request has left
+            return 100 * (1 - until(one, period) / until(most, period))
 
         def best(others):
             return max((saved(o) for o in others if o and o[1] >= ours[1] - 0.02 and o[2] >= ours[2] - 0.05 and o[3] >= ours[3] - 0.05), default=None)

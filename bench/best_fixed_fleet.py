@@ -94,7 +94,7 @@ class Scenario:
 
 def clock_of(step):
     if step < BELOW:
-        return f"sweet-{10 * (BELOW - step)}%"
+        return f"sweet-{25 * (BELOW - step)}%"
     return "sweet" if step == BELOW else "max" if step == STEPS else f"sweet+{100 * (step - BELOW) // (STEPS - BELOW)}%"
 
 

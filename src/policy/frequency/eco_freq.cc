@@ -167,7 +167,8 @@ EcoFreq::Wish EcoFreq::priced(const InstanceView& view, Instant now, Span prompt
   const StepShape& shape = view.step.shape;
   const std::int32_t waiting = view.step.waiting_requests;
   const LatencyModel* latency = view.spec->beliefs.latency;
-  const auto least = price_->choose(shape, waiting, prompts, now);
+  const bool full = view.step.unfinished_prompt_tokens > 0;
+  const auto least = price_->choose(shape, waiting, full, prompts, now);
   const MegaHertz hurried = for_those_who_wait(view, now);
   const Span allowed = least.late ? prompts : std::min(prompts, decodes);
   const ClockChoice within = least.late ? clock_for(rule_, shape, 0, allowed, latency) : within_both;

@@ -22,9 +22,10 @@ TEST(ClockRule, BelowTheSweetSpotOnlyWhatWasMeasured) {
   const std::vector<ClockSetting> clocks{ClockSetting::from_sweet(-0.3), ClockSetting::sweet(),
                                          ClockSetting::highest()};
   const auto rule_of = [&] { return make_clock_rule(clocks, spec, 0.0).clocks; };
-  EXPECT_EQ(rule_of(), (std::vector{MegaHertz{885}, MegaHertz{1005}, MegaHertz{1410}})) << "nobody knows";
-  spec.measured_from = MegaHertz{930};
-  EXPECT_EQ(rule_of(), (std::vector{MegaHertz{930}, MegaHertz{1005}, MegaHertz{1410}}));
+  spec.gpu.clock_min = MegaHertz{210};
+  EXPECT_EQ(rule_of(), (std::vector{MegaHertz{765}, MegaHertz{1005}, MegaHertz{1410}})) << "nobody knows";
+  spec.measured_from = MegaHertz{705};
+  EXPECT_EQ(rule_of(), (std::vector{MegaHertz{915}, MegaHertz{1005}, MegaHertz{1410}}));
   spec.beliefs.clocks = {MegaHertz{1005}, MegaHertz{1410}};
   EXPECT_EQ(rule_of(), (std::vector{MegaHertz{1005}, MegaHertz{1410}})) << "equal ones once";
   spec.measured_from = MegaHertz{1200};

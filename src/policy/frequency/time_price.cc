@@ -42,36 +42,53 @@ TimePrice::TimePrice(std::span<const MegaHertz> clocks, double late_tokens, cons
       mean_gap_(spec.slo.mean_gap().value_or(Span::max())),
       latency_(spec.beliefs.latency),
       power_(spec.beliefs.power),
-      borne_(kAnswers),
-      seconds_(clocks.size()),
-      efforts_(clocks.size()),
-      costs_(clocks.size()) {
+      borne_(kAnswers) {
   WATTLE_CHECK(!clocks_.empty() && latency_ != nullptr && power_ != nullptr, "a price needs clocks, times and powers");
   for (std::size_t p = 0; p < kPrices; ++p) {
     watts_[p] = spec.gpu.tdp.value() * spec.tensor_parallel * share(p);
   }
+  for (Costs* costs : {&step_, &full_}) {
+    for (auto* of : {&costs->seconds, &costs->efforts, &costs->costs}) of->resize(clocks_.size());
+  }
   StepShape lightest;
   lightest.decode_requests = 1;
-  lightest_s_ = latency_->step_time(lightest, clocks_.back()).seconds();
+  for (const MegaHertz clock : clocks_) {
+    const double seconds = std::clamp(latency_->step_time(lightest, clock), kShortest, kLongestBelievable).seconds();
+    lightest_s_.push_back(seconds);
+    lightest_ws_.push_back(seconds * 1e-3 * static_cast<double>(power_->step_power(lightest, clock).value()));
+  }
 }
 
-TimePrice::Choice TimePrice::choose(const StepShape& shape, std::int32_t waiting, Span prompts, Instant now) {
+void TimePrice::weigh(const StepShape& shape, Costs& costs) const {
+  for (std::size_t c = 0; c < clocks_.size(); ++c) {
+    const double seconds = std::clamp(latency_->step_time(shape, clocks_[c]), kShortest, kLongestBelievable).seconds();
+    const double effort = seconds * 1e-3 * static_cast<double>(power_->step_power(shape, clocks_[c]).value());
+    costs.seconds[c] = seconds;
+    costs.efforts[c] = effort;
+    costs.costs[c] = effort - spared_w_ * seconds;
+  }
+}
+
+TimePrice::Choice TimePrice::choose(const StepShape& shape, std::int32_t waiting, bool full, Span prompts,
+                                    Instant now) {
   note(now);
   if (now - priced_at_ >= kBetweenPrices) set_price(now);
-  for (std::size_t c = 0; c < clocks_.size(); ++c) {
-    seconds_[c] = std::clamp(latency_->step_time(shape, clocks_[c]), kShortest, kLongestBelievable).seconds();
-    efforts_[c] = seconds_[c] * 1e-3 * static_cast<double>(power_->step_power(shape, clocks_[c]).value());
-    costs_[c] = efforts_[c] - spared_w_ * seconds_[c];
-  }
+  weigh(shape, step_);
   running_ = true;
   since_ = now;
   decodes_ = shape.decode_requests;
   if (decodes_ > 0) beside_ = decodes_;
   requests_ = beside_ + shape.prefill_requests + waiting;
-  late_ = beside_ > 0 && seconds_.back() > itl_.seconds();
+  const double least_s = step_.seconds.back();
+  late_ = beside_ > 0 && least_s > itl_.seconds();
   recent_.prompts += shape.prefill_requests;
-  if (seconds_.back() > prompts.seconds()) recent_.late_prompts += 1.0;
-  choose_by_price();
+  if (least_s > prompts.seconds()) recent_.late_prompts += 1.0;
+  if (full && decodes_ > 0 && least_s > recent_.fullest_s) {
+    recent_.fullest_s = least_s;
+    recent_.fullest = shape;
+    recent_.fullest_requests = requests_;
+  }
+  choose_by_price(step_, requests_, choices_);
   clock_ = choices_[price_];
   return {clocks_[clock_], late_ || (itl_ == Span::max() && shape.prefill_tokens > 0 && !behind())};
 }
@@ -80,19 +97,20 @@ bool TimePrice::behind() const { return gap_s_ > kBehind * mean_gap_.seconds(); 
 
 // Cost is linear in the price, so that the clocks of least cost are the corners of a lower envelope: from each the next
 // is the one that costs as little at the lowest price, and a higher price never asks for a lower clock.
-void TimePrice::choose_by_price() {
-  auto best = static_cast<std::size_t>(std::ranges::min_element(costs_) - costs_.begin());
+void TimePrice::choose_by_price(const Costs& costs, std::int32_t requests, Choices& choices) const {
+  const auto& cost = costs.costs;
+  auto best = static_cast<std::size_t>(std::ranges::min_element(cost) - cost.begin());
   std::size_t p = 0;
   while (true) {
     std::size_t next = best;
     double from = std::numeric_limits<double>::infinity();
     for (std::size_t c = best + 1; c < clocks_.size(); ++c) {
-      const double saved_s = (seconds_[best] - seconds_[c]) * requests_;
-      if (saved_s <= 0.0 || costs_[c] - costs_[best] >= from * saved_s) continue;
-      from = (costs_[c] - costs_[best]) / saved_s;
+      const double saved_s = (costs.seconds[best] - costs.seconds[c]) * requests;
+      if (saved_s <= 0.0 || cost[c] - cost[best] >= from * saved_s) continue;
+      from = (cost[c] - cost[best]) / saved_s;
       next = c;
     }
-    for (; p < kPrices && watts_[p] <= from; ++p) choices_[p] = best;
+    for (; p < kPrices && watts_[p] <= from; ++p) choices[p] = best;
     if (p == kPrices) return;
     best = next;
   }
@@ -120,17 +138,20 @@ void TimePrice::note(Instant now) {
     recent_since_ = now;
   }
   if (!running_ || now <= since_) return;
-  const double steps = (now - since_).seconds() / seconds_[clock_];
+  const double steps = (now - since_).seconds() / step_.seconds[clock_];
   const double weight = steps * requests_;
   recent_.gaps += steps * decodes_;
-  recent_.effort += steps * efforts_[clock_];
   recent_.busy_s += (now - since_).seconds();
   if (late_) recent_.late += steps * beside_;
   if (beside_ > 0) note_answer(decodes_ > 0 ? steps : 0.0, (now - since_).seconds());
-  recent_.took += weight * seconds_[clock_];
-  recent_.at_max += weight * seconds_.back();
-  recent_.load_at_max += steps * std::max(seconds_.back() - lightest_s_, 0.0);
-  for (std::size_t p = 0; p < kPrices; ++p) recent_.at[p] += weight * seconds_[choices_[p]];
+  recent_.took += weight * step_.seconds[clock_];
+  recent_.at_max += weight * step_.seconds.back();
+  recent_.load_at_max += steps * std::max(step_.seconds.back() - lightest_s_.back(), 0.0);
+  if (requests_ > 1) {
+    recent_.shared_s += steps * std::min(lightest_s_[clock_], step_.seconds[clock_]);
+    recent_.shared_ws += steps * std::min(lightest_ws_[clock_], step_.efforts[clock_]);
+  }
+  for (std::size_t p = 0; p < kPrices; ++p) recent_.at[p] += weight * step_.seconds[choices_[p]];
   since_ = now;
 }
 
@@ -148,6 +169,16 @@ void TimePrice::note_answer(double steps, double seconds) {
   answer_steps_ = answer_s_ = 0.0;
 }
 
+bool TimePrice::full_within_mean(const StepShape& fullest, std::size_t price, double more) const {
+  StepShape shape = fullest;
+  const auto grown = [&](auto& of) {
+    of = static_cast<std::remove_reference_t<decltype(of)>>(static_cast<double>(of) * std::max(more, 1.0));
+  };
+  grown(shape.decode_requests);
+  grown(shape.decode_kv_tokens);
+  return latency_->step_time(shape, clocks_[full_choices_[price]]) <= mean_gap_;
+}
+
 // With s the mean time of steps against that at the highest clock and r the share of time that the load takes there,
 // s (1 - r) / (1 - r s) times as many requests are running, and as many times more gaps late: a request's steps are s
 // times longer, and with more requests running each step is longer again. So are mean gaps.
@@ -162,11 +193,12 @@ void TimePrice::set_price(Instant now) {
   const double more = slowed * (1.0 - load) / std::max(1.0 - load * slowed, 1.0 - kFull);
   const double idle_s = std::max(time - recent_.busy_s - older_.busy_s, 0.0);
   const double idle_w = 1e-3 * static_cast<double>(power_->step_power(StepShape{}, clocks_.front()).value());
-  const double mean_w = (recent_.effort + older_.effort + idle_s * idle_w) / time;
   const double prompts = recent_.prompts + older_.prompts;
   if (prompts > 0.0) answer_tokens_ = std::clamp(kShort * gaps / prompts, kFewestTokens, kMostTokens);
   more_ = std::max(more, 1.0);
-  spared_w_ = std::max(1.0 - load * slowed, 0.0) * mean_w;
+  const double base_s = idle_s + recent_.shared_s + older_.shared_s;
+  const double base_ws = idle_s * idle_w + recent_.shared_ws + older_.shared_ws;
+  spared_w_ = base_s > 0.0 ? base_ws / base_s : idle_w;
   const auto slower = [&](double late, double all) {
     const double late_at_max = late / std::max(all, 1.0) / more;
     return (late_at_max + late_tokens_) / (late_at_max + load * late_tokens_);
@@ -174,10 +206,21 @@ void TimePrice::set_price(Instant now) {
   // Until more is known, one gap is taken to be late. Answers of one token have none: nothing more comes to be known.
   const double unknown = gaps > 0.0 || older_.prompts <= 0.0 ? 1.0 : 0.0;
   const double longer = borne_.most_beyond(late_tokens_, Span::s(1)).seconds();
-  const double allowed =
-      std::min({slower(recent_.late + older_.late + unknown, gaps + unknown),
-                slower(recent_.late_prompts + older_.late_prompts, prompts), longer / (1.0 - load + load * longer)});
-  const auto keeps = [&](std::size_t p) { return recent_.at[p] + older_.at[p] <= allowed * at_max; };
+  const double allowed = std::min(slower(recent_.late + older_.late + unknown, gaps + unknown),
+                                  slower(recent_.late_prompts + older_.late_prompts, prompts));
+  const double by_means = longer / (1.0 - load + load * longer);
+  const Work& fuller = recent_.fullest_s >= older_.fullest_s ? recent_ : older_;
+  if (fuller.fullest_s > 0.0) {
+    weigh(fuller.fullest, full_);
+    choose_by_price(full_, fuller.fullest_requests, full_choices_);
+  }
+  const auto keeps = [&](std::size_t p) {
+    const double slower_by = (recent_.at[p] + older_.at[p]) / at_max;
+    if (slower_by > allowed) return false;
+    return slower_by <= by_means ||
+           (fuller.fullest_s > 0.0 && load * slower_by < kFull &&
+            full_within_mean(fuller.fullest, p, slower_by * (1.0 - load) / (1.0 - load * slower_by) / more_));
+  };
   price_ = kPrices - 1;
   while (price_ > least_price_ && keeps(price_ - 1)) --price_;
 }

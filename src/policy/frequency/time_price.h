@@ -36,8 +36,9 @@ class TimePrice {
     bool late = false;
   };
   /// For a step that begins at `now` while `waiting` more requests are at the instance, and to which its prompts leave
-  /// `prompts`. Until the next call one like it follows the other. No allocation.
-  [[nodiscard]] Choice choose(const StepShape& shape, std::int32_t waiting, Span prompts, Instant now);
+  /// `prompts`. `full`: it computes as many tokens as the engine lets a step compute. Until the next call one like it
+  /// follows the other. No allocation.
+  [[nodiscard]] Choice choose(const StepShape& shape, std::int32_t waiting, bool full, Span prompts, Instant now);
   /// What these steps run at from `now` on, whatever choose() said; a clock that is none of them (an
   /// idle instance's) counts as the next higher.
   void runs_at(MegaHertz clock, Instant now);
@@ -58,16 +59,32 @@ class TimePrice {
     double late = 0.0;
     double prompts = 0.0;
     double late_prompts = 0.0;
-    double effort = 0.0;  ///< predicted, W s
+    double shared_s = 0.0;   ///< of steps of several requests what one alone would have taken
+    double shared_ws = 0.0;  ///< and its energy, W s
     double busy_s = 0.0;
     double took = 0.0;
     double at_max = 0.0;               ///< had all run at the highest clock
     double load_at_max = 0.0;          ///< of it what grows with the load, in seconds of steps
     std::array<double, kPrices> at{};  ///< had all run at the clocks of a price
+    // The longest full step beside which requests decoded, by its time at the highest clock; 0: there was none.
+    double fullest_s = 0.0;
+    StepShape fullest;
+    std::int32_t fullest_requests = 0;
   };
+  /// By clock, of one step.
+  struct Costs {
+    std::vector<double> seconds;
+    std::vector<double> efforts;  ///< W s
+    std::vector<double> costs;    ///< efforts less what is spared
+  };
+  using Choices = std::array<std::size_t, kPrices>;  ///< clock by price
   /// Gaps of late have been about as long as answers' mean may be.
   [[nodiscard]] bool behind() const;
-  void choose_by_price();
+  void weigh(const StepShape& shape, Costs& costs) const;
+  void choose_by_price(const Costs& costs, std::int32_t requests, Choices& choices) const;
+  /// Would steps be within the mean gap at this price even if all were as full as one can be, and so many times as many
+  /// requests decoded?
+  [[nodiscard]] bool full_within_mean(const StepShape& fullest, std::size_t price, double more) const;
   void note(Instant now);
   void note_answer(double steps, double seconds);
   void set_price(Instant now);
@@ -78,7 +95,8 @@ class TimePrice {
   Span mean_gap_;  ///< of an answer's mean
   const LatencyModel* latency_;
   const PowerModel* power_;
-  double lightest_s_;  ///< a step of one request at the highest clock
+  std::vector<double> lightest_s_;   ///< a step of one request, by clock
+  std::vector<double> lightest_ws_;  ///< its energy
 
   std::array<double, kPrices> watts_{};  ///< a request's, by price; ascending
   std::size_t price_ = kPrices - 1;
@@ -107,10 +125,12 @@ class TimePrice {
   std::int32_t beside_ = 0;  ///< requests that decode, or wait while a step computes prompts alone
   bool late_ = false;
   std::size_t clock_ = 0;
-  std::vector<double> seconds_;  ///< by clock
-  std::vector<double> efforts_;
-  std::vector<double> costs_;                   ///< efforts less what is spared
-  std::array<std::size_t, kPrices> choices_{};  ///< clock by price
+  Costs step_;
+  Choices choices_{};
+
+  // Of the fullest step, for set_price().
+  Costs full_;
+  Choices full_choices_{};
 };
 
 }  // namespace wattle::policy

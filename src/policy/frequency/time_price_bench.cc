@@ -38,11 +38,11 @@ void time_price(benchmark::State& state) {
   Instant now;
   for (auto _ : state) {
     shape.decode_requests = 1 + (shape.decode_requests + 7) % 128;
-    benchmark::DoNotOptimize(price.choose(shape, 0, Span::max(), now));
+    benchmark::DoNotOptimize(price.choose(shape, 0, false, Span::max(), now));
     now += Span::ms(15);
   }
 }
-BENCHMARK(time_price)->Arg(2)->Arg(5)->Arg(28);
+BENCHMARK(time_price)->Arg(2)->Arg(5)->Arg(8)->Arg(28);
 
 }  // namespace
 }  // namespace wattle::policy

@@ -34,11 +34,13 @@ class Steps final : public LatencyModel {
 /// again for half the energy; at the middle one a sixth longer for two thirds.
 class Draw final : public PowerModel {
  public:
-  [[nodiscard]] Milliwatts step_power(const StepShape&, MegaHertz clock) const override {
+  [[nodiscard]] Milliwatts step_power(const StepShape& shape, MegaHertz clock) const override {
+    if (idle_w && shape.decode_requests == 0 && shape.prefill_tokens == 0) return to_milliwatts(Watts(*idle_w));
     const double share = static_cast<double>(clock.value()) / kHigh.value();
     return Milliwatts(static_cast<std::int64_t>(1e3 * (base_w + 300.0 * share * share * share)));
   }
   double base_w = 100.0;
+  std::optional<double> idle_w;  ///< without: the low clock's
 };
 
 Slo gaps(std::optional<Span> itl, std::optional<Span> mean = {}) { return {{}, itl, mean, {}}; }
@@ -48,20 +50,22 @@ class Running {
  public:
   explicit Running(double late_tokens, double ms_per_request = 0.0)
       : Running(gaps(Span::ms(50)), late_tokens, ms_per_request) {}
-  Running(const Slo& slo, double late_tokens, double ms_per_request) : steps_(ms_per_request) {
+  Running(const Slo& slo, double late_tokens, double ms_per_request)
+      : late_tokens_(late_tokens), steps_(ms_per_request) {
     spec_.beliefs.latency = &steps_;
     spec_.beliefs.power = &draw_;
     spec_.slo = slo;
     price_.emplace(kClocks, late_tokens, spec_);
   }
-  MegaHertz step(std::int32_t requests, std::int64_t prompt = 0, std::int32_t waiting = 0) {
+  MegaHertz step(std::int32_t requests, std::int64_t prompt = 0, std::int32_t waiting = 0, bool full = false) {
     StepShape shape;
     shape.decode_requests = requests;
     shape.prefill_tokens = prompt;
     shape.prefill_requests = prompt > 0 ? 1 : 0;
-    const auto chosen = price_->choose(shape, waiting, Span::max(), now);
+    const auto chosen = price_->choose(shape, waiting, full, Span::max(), now);
     late = chosen.late;
-    now += steps_.step_time(shape, chosen.clock);
+    if (at_high) price_->runs_at(kHigh, now);
+    now += steps_.step_time(shape, at_high ? kHigh : chosen.clock);
     return chosen.clock;
   }
   /// `steps` of them, every tenth with such a prompt; the clock of the last one without.
@@ -73,7 +77,11 @@ class Running {
     }
     return clock;
   }
-  void draws(double base_w) { draw_.base_w = base_w; }
+  void draws(double base_w, std::optional<double> idle_w = {}) {
+    draw_.base_w = base_w;
+    draw_.idle_w = idle_w;
+    price_.emplace(kClocks, late_tokens_, spec_);
+  }
   void idle(Span span) {
     price_->pause(now);
     now += span;
@@ -81,8 +89,10 @@ class Running {
 
   Instant now;
   bool late = false;
+  bool at_high = false;  ///< steps run at the high clock, whatever is chosen
 
  private:
+  double late_tokens_;
   Steps steps_;
   Draw draw_;
   InstanceSpec spec_;
@@ -173,6 +183,37 @@ TEST(TimePrice, WhereStepsGatherRequestsTheLeastPowerIsLeastEnergy) {
   EXPECT_EQ(light.run(2'000, 10, 0), kLow);
 }
 
+TEST(TimePrice, WhatARequestAloneTakesIsWeighedAgainstAnIdleGpu) {
+  // A static draw of 500 W while it runs and 50 W idle: over idle power a step takes least at the middle clock.
+  Running alone(0.4);
+  alone.draws(500.0, 50.0);
+  MegaHertz clock;
+  for (int i = 0; i < 100; ++i) {
+    clock = alone.run(100, 1, 0);
+    alone.idle(Span::s(1));
+  }
+  EXPECT_EQ(clock, kMiddle) << "half of the time idle";
+  EXPECT_EQ(alone.run(20'000, 1, 0), kMiddle) << "never idle, but nobody shares its steps";
+  EXPECT_EQ(alone.run(20'000, 2, 0), kLow) << "with others there the steps come anyway";
+}
+
+TEST(TimePrice, WhereNoStepCanBeFullerNoGapCanBeLonger) {
+  // Bursts of steps of 20 ms at the high clock and 30 at the low one, among others of 10 and 15. By their means bursts
+  // would be late at the low clock, where prompts that come meanwhile make more steps longer; if the engine computes
+  // no more in a step, no step is later than 30 ms.
+  const auto clock = [](bool full) {
+    Running running(gaps({}, Span::ms(31)), 0.005, 0.0);
+    MegaHertz at;
+    for (int burst = 0; burst < 60; ++burst) {
+      for (int i = 0; i < 100; ++i) (void)running.step(10, 100, 0, full);
+      at = running.run(100, 10, 0);
+    }
+    return at;
+  };
+  EXPECT_GT(clock(false), kLow);
+  EXPECT_EQ(clock(true), kLow);
+}
+
 TEST(TimePrice, StepsWithPromptsAreHeldToTheMeanGapAsSoonAsGapsAreAsLong) {
   Running running(gaps({}, Span::ms(30)), 0.01, 0.1);
   running.run(2'000, 4, 0);
@@ -206,7 +247,7 @@ RC_GTEST_PROP(TimePriceProperty, FewerLateGapsOrMoreRequestsNeverMeanALowerClock
   const auto requests = static_cast<std::int32_t>(1 + random.below(60));
   Running strict(share);
   Running loose(2.0 * share);
-  // What is learnt differs by what ran; the first decisions after it are of one and the same step.
+  strict.at_high = loose.at_high = true;  // both learn from the same steps
   (void)strict.run(2'000, requests, prompt);
   (void)loose.run(2'000, requests, prompt);
   const auto any = static_cast<std::int32_t>(1 + random.below(200));
