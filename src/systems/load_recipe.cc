@@ -173,6 +173,17 @@ std::string place_of(const config::Origins& origins, const std::string& section,
   return origins.of(shorthand);
 }
 
+Error of_recipe(Error error, const Recipe& recipe) {
+  if (recipe.origins && recipe.origins->has(error.where)) {
+    error.where = fmt::format("{}: {}", recipe.origins->of(error.where), error.where);
+  }
+  const auto says = [&](const std::string& name) { return error.message().find(name) != std::string::npos; };
+  if (!recipe.name.empty() && !says(recipe.name) && (recipe.file.empty() || !says(recipe.file))) {
+    error.what += fmt::format(" (recipe {})", recipe.name);
+  }
+  return error;
+}
+
 Result<LoadedRecipe> recipe_from_text(std::string_view text, const std::string& file,
                                       const std::vector<Override>& overrides, const config::Project& project,
                                       Unfit unfit) {
