@@ -120,4 +120,8 @@ Result<std::string> normalised_url(std::string_view url, std::string_view where)
   return fmt::format("http://{}:{}{}", host, parts->port, parts->prefix);
 }
 
+Result<std::string> engine_name(const std::string& step_reports, std::string_view url, std::string_view where) {
+  return step_reports.empty() ? normalised_url(url, where) : step_reports;
+}
+
 }  // namespace wattle::net
