@@ -140,12 +140,13 @@ class LiveLedger final : public journal::Sink {
     std::int64_t tokens = 0;
   };
   struct Meter {
-    bool anchored = false;  ///< readings come; else nobody meters it, and there is nothing to wait for
-    bool late = false;      ///< time is booked as unmetered of which it has not been read
-    Instant since;          ///< of the newest reading, or given up since; booked up to here
-    Instant read;           ///< the newest
-    Picojoules counter;     ///< then
-    Int128 carry = 0;       ///< pJ that are no whole milliwatt over their interval: the next interval's
+    bool anchored = false;           ///< readings come; else nobody meters it, and there is nothing to wait for
+    bool late = false;               ///< time is booked as unmetered of which it has not been read
+    Instant since;                   ///< of the newest reading, or given up since; booked up to here
+    Instant read;                    ///< the newest
+    Picojoules counter;              ///< then
+    std::int64_t since_unix_us = 0;  ///< its start, as far as it says
+    Int128 carry = 0;                ///< pJ that are no whole milliwatt over their interval: the next interval's
     std::vector<Event> events;
     std::vector<RequestId> paying;  ///< prefill has ended, to be settled with the step it ended in
     std::int32_t decoding = 0;

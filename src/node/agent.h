@@ -27,6 +27,7 @@ struct AgentOptions {
   std::map<std::string, std::string> facts = {};
   std::string rapl = "";    ///< root of the kernel's powercap tree, for the host's power; empty: not read
   bool power_caps = false;  ///< power is limited where clocks cannot be locked (power_cap.h)
+  bool slots = false;       ///< engines are places of which a planner fills one at a time: they may share GPUs
   bool real_time = false;   ///< who decides and calls the driver runs before ordinary threads, where permitted
   /// What all GPUs together may draw (policy/frequency/watt_budget.h); none: anything.
   std::optional<Milliwatts> watt_budget = {};
@@ -52,8 +53,9 @@ struct AgentEngine {
 
 class Agent {
  public:
-  /// Opens NVML, finds the GPUs, cleans up after a predecessor, starts the guardian. Engines that never run at the same
-  /// time, but for a re-shard, may have the same GPUs (GpuShares). Errors: any of that; a GPU that an engine has twice.
+  /// Opens NVML, finds the GPUs, cleans up after a predecessor, starts the guardian. With AgentOptions::slots engines
+  /// may have the same GPUs (GpuShares). Errors: any of that; a GPU that is an engine's twice, or without slots two
+  /// engines'.
   [[nodiscard]] static Result<std::unique_ptr<Agent>> start(const AgentOptions& options,
                                                             std::vector<AgentEngine> engines, journal::Sink& sink);
   ~Agent();
@@ -146,11 +148,15 @@ class Agent {
   /// None: any. Errors: less than the GPUs draw, which do nothing. From any thread.
   [[nodiscard]] Result<void> set_budget(std::optional<Milliwatts> watts);
 
+  /// When it was started: another agent, or this one started again, whose meters count from 0, says another number.
+  [[nodiscard]] std::int64_t started_unix_us() const;
   /// AgentOptions::facts.
   [[nodiscard]] const std::map<std::string, std::string>& facts() const;
   /// From any thread: Prometheus text, and whether every part has been alive within three periods.
   [[nodiscard]] std::string metrics() const;
   [[nodiscard]] bool ready() const;
+  /// UUIDs of GPUs whose newest reading failed: what they draw is unknown. From any thread.
+  [[nodiscard]] std::vector<std::string> unread() const;
   [[nodiscard]] pid_t guardian_pid() const;
 
  private:
