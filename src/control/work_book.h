@@ -22,6 +22,10 @@ class WorkBook {
   void hand_over(const Request& request, InstanceId decode, Instant now);
   /// Its prompt is known to be computed, or its first token has come: of one that has moved said of both.
   void prompt_done(RequestId id, Instant now);
+  /// Nobody will see its first token, as its answer comes as a whole: it decodes from now on.
+  void unseen(RequestId id);
+  /// Where its newest leg is; kNoInstance: it is not known.
+  [[nodiscard]] InstanceId at(RequestId id) const;
   /// It leaves with an answer of so many tokens; where it came as a whole it is counted now.
   void answered(RequestId id, std::int64_t tokens, Instant now);
   void leave(RequestId id);

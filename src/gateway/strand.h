@@ -69,8 +69,8 @@ class ControlStrand final : private control::RequestPort, private control::Insta
   /// `model`: that it asks for, by its place among GatewayOptions::models.
   void arrive(const Request& request, std::shared_ptr<Stream> stream, carbon::ModelId model = {});
   void first_token(RequestId id);
-  /// Its answer comes as a whole: no token of it will be seen.
-  void unseen(RequestId id);
+  /// Its answer comes as a whole: no token of it will be seen. `decodes`: it is known to have tokens.
+  void unseen(RequestId id, bool decodes);
   void prefill_done(RequestId id);
   void withdrawn(RequestId id, bool taken);
   /// This engine of its own refused the connection, or was lost with not a byte of an answer; `sent`: it may have begun
@@ -157,7 +157,7 @@ class ControlStrand final : private control::RequestPort, private control::Insta
   [[nodiscard]] const Histogram& report_to_command_ns() const { return report_to_command_ns_; }
 
  private:
-  enum class Kind : std::uint8_t { Arrive, FirstToken, Unseen, PrefillDone, Report, Reading, Tick, Leave, Run };
+  enum class Kind : std::uint8_t { Arrive, FirstToken, Unseen, Whole, PrefillDone, Report, Reading, Tick, Leave, Run };
   using Task = std::function<void(control::FleetLoop&, Instant)>;
   struct Arriving {
     Request request;

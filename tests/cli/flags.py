@@ -279,6 +279,12 @@ def values_out_of_bounds() -> None:
     check(done.returncode == 2 and "is the second at http://localhost:3" in done.stderr, done)
     done = run("gateway", "--model", "m", "--check", "--worker", "http://127.0.0.1:1", "--traces-endpoint", "https://127.0.0.1:1")
     check(done.returncode == 2 and "--traces-endpoint: " in done.stderr and "http://" in done.stderr, done)
+    with tempfile.TemporaryDirectory() as folder:
+        token = pathlib.Path(folder, "token")
+        for text in ("a secret of\nsome length\n", "a secret of some length \n", "a secret of some\0length"):
+            token.write_text(text)
+            done = run("gateway", "--model", "m", "--check", "--worker", "http://127.0.0.1:1", "--admin-token-file", str(token))
+            check(done.returncode == 2 and "--admin-token-file: " in done.stderr and "one line" in done.stderr, (text, done))
     slots = ["--slot", "0=0@ipc:///x", "--slot", "0=1@ipc:///x"]
     planner = ["planner", "throttllem-llama2-13b-autoscale", "--recipe", "static-max", "--gateway", "http://127.0.0.1:1", "--check"]
     done = run(*planner, *slots)
