@@ -162,8 +162,15 @@ Result<void> PlannedFleet::give(const std::string& json) {
 }
 
 void PlannedFleet::adopt_left(Mode mode) {
-  if (const auto text = read_file((fs::path(options_.state) / kPlanFile).string())) {
-    if (auto plan = read_given(*text)) given_->give(std::move(*plan));
+  const std::string plan_file = (fs::path(options_.state) / kPlanFile).string();
+  if (const auto text = read_file(plan_file)) {
+    auto plan = read_given(*text);
+    if (plan) {
+      given_->give(std::move(*plan));
+    } else {
+      net::log_line(net::LogLevel::Warning, "the plan that a planner left cannot be read; it is left out",
+                    {{"file", plan_file}, {"error", plan.error().message()}});
+    }
   }
   std::vector<std::int32_t> ids;
   std::error_code failed;

@@ -177,8 +177,7 @@ Error of_recipe(Error error, const Recipe& recipe) {
   if (recipe.origins && recipe.origins->has(error.where)) {
     error.where = fmt::format("{}: {}", recipe.origins->of(error.where), error.where);
   }
-  const auto says = [&](const std::string& name) { return error.message().find(name) != std::string::npos; };
-  if (!recipe.name.empty() && !says(recipe.name) && (recipe.file.empty() || !says(recipe.file))) {
+  if (!recipe.name.empty() && (recipe.file.empty() || error.message().find(recipe.file) == std::string::npos)) {
     error.what += fmt::format(" (recipe {})", recipe.name);
   }
   return error;

@@ -102,6 +102,8 @@ def recipes_are_named() -> None:
         refused("zz-late.toml:5: predictor.window", "--recipe", "static-max", "--recipe", "zz-late", env=env,
                 scenario="azure-conv-2p2d")
         refused("(recipe freesh)", "--recipe", "static-max", "--recipe", "freesh")
+        refused("(recipe static-sweet-autoscale)", "--recipe", "static-max", "--recipe", "static-sweet-autoscale",
+                scenario="azure-conv-2p2d")
 
 
 def sim(*arguments: str, scenario: str = "synthetic-poisson", **more) -> subprocess.CompletedProcess:

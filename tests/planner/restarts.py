@@ -69,12 +69,17 @@ def with_state(bench: Bench) -> None:
         said = json.load(file)
     with open(note, "w", encoding="utf-8") as file:  # as another version may have written it
         json.dump({**said, "weight": "much", "decode": 1.5, "warms": None}, file)
+    plan = os.path.join(bench.state, "plan.json")
+    with open(plan, "w", encoding="utf-8") as file:
+        file.write('{"instances": 3}')
     log = os.path.join(bench.folder, "log")
     process, admin = bench.start(*keep, log=log)
     assert engine_of(admin) == first, "the next one has the same engine"
     with open(log, encoding="utf-8") as file:
         warnings = file.read()
-    assert all(note in line for line in warnings.splitlines() if "cannot be" in line), warnings
+    assert f"left out file={plan}" in warnings, warnings
+    os.remove(plan)
+    assert all(note in line for line in warnings.splitlines() if "key=" in line), warnings
     assert all(f"key={key}" in warnings for key in ("weight", "decode", "warms")), warnings
 
     bench.node.stop(process, signal.SIGKILL)
