@@ -248,7 +248,7 @@ Result<int> run(const Flags& flags) {
       net::problem_json);
   if (!server) return std::unexpected(server.error());
 
-  const std::string url = fmt::format("http://{}:{}", address->host, (*server)->port());
+  const std::string url = "http://" + net::HostPort{address->host, (*server)->port()}.text();
   if (flags.json) {
     fmt::print("{}\n", nlohmann::ordered_json{{"admin", url}, {"guardian_pid", (*agent)->guardian_pid()}}.dump());
   } else {

@@ -290,12 +290,12 @@ Result<void> run_gateway(const GatewayFlags& flags) {
   auto watch = watch_books(std::move(sources), **gateway);
   if (recorder) recorder->ask_consumption([&gateway] { return (*gateway)->consumption(); });
   const auto url =
-      fmt::format("{}://{}:{}", options.listen.tls ? "https" : "http", options.listen.host, (*gateway)->port());
+      (options.listen.tls ? "https://" : "http://") + net::HostPort{options.listen.host, (*gateway)->port()}.text();
   std::string admin;  // the first of either kind
   std::string socket;
   for (const auto& place : options.admin) {
     if (place.unix_path.empty() && admin.empty())
-      admin = fmt::format("http://{}:{}", place.host, (*gateway)->admin_port());
+      admin = "http://" + net::HostPort{place.host, (*gateway)->admin_port()}.text();
     if (!place.unix_path.empty() && socket.empty()) socket = "unix:" + place.unix_path;
   }
   if (admin.empty()) admin = socket;
