@@ -413,11 +413,11 @@ void add_gateway(Command app, int& exit_code) {
                      "the site at which this gateway stands (default: the first): clients whose requests say another "
                      "X-Wattle-Origin wait for the way there and back, too, where sites state their zone");
   command.add_option("--gpu-usd-per-h", flags->gpu_usd_per_h, "price of a GPU; without sites or it, cost is unknown")
-      .check(non_negative());
+      .check(range(0.0, 10'000.0));
   command
       .add_option("--carbon-g-per-kwh", flags->carbon_g_per_kwh,
                   "carbon intensity of what the agents meter; 400 where nothing says it")
-      .check(non_negative());
+      .check(range(0.0, 10'000.0));
   command.add_option("--journal", flags->journal,
                      "run directory for `wattle report`: decisions (the agents', too), requests with their energy, "
                      "power and clocks; readable while it runs and after a crash");

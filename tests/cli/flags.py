@@ -281,6 +281,9 @@ def values_out_of_bounds() -> None:
     check(done.returncode == 2 and "is the second at http://localhost:3" in done.stderr, done)
     done = run("gateway", "--model", "m", "--check", "--worker", "http://127.0.0.1:1", "--traces-endpoint", "https://127.0.0.1:1")
     check(done.returncode == 2 and "--traces-endpoint: " in done.stderr and "http://" in done.stderr, done)
+    for flag in ("--carbon-g-per-kwh", "--gpu-usd-per-h"):
+        done = run("gateway", "--model", "m", "--check", "--worker", "http://127.0.0.1:1", flag, "1e308")
+        check(done.returncode == 2 and flag in done.stderr and "10000" in done.stderr, done)
     with tempfile.TemporaryDirectory() as folder:
         token = pathlib.Path(folder, "token")
         for text in ("a secret of\nsome length\n", "a secret of some length \n", "a secret of some\0length"):
