@@ -224,11 +224,9 @@ Result<Deployment> Deployment::from_text(std::string_view text, const std::strin
     auto worker = element(lists[1], i, deployment_worker_options());
     if (!worker) return std::unexpected(worker.error());
     const std::string& where = lists[1].parts[i].where;
-    if (auto name = net::engine_name(worker->step_reports, worker->url, where); !name) {
-      return std::unexpected(name.error());
-    } else {
-      made.worker_names_.push_back(std::move(*name));
-    }
+    auto name = net::engine_name(worker->step_reports, worker->url, where);
+    if (!name) return std::unexpected(name.error());
+    made.worker_names_.push_back(std::move(*name));
     if (worker->gpus.empty()) return bad_input(where, "gpus of this [[worker]] is empty; name at least one");
     const auto node = made.node_of(worker->node, where);
     if (!node) return std::unexpected(node.error());
