@@ -1,5 +1,6 @@
 // What a whole agent says of itself over HTTP.
 #include <atomic>
+#include <memory>
 #include <thread>
 
 #include "board_fixture.h"
