@@ -5,7 +5,6 @@
 #include <cstdlib>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <set>
 
 #include "commands.h"
 #include "end_signals.h"
@@ -41,6 +40,7 @@ struct Flags {
   bool shadow = false;
   std::string rapl = "/sys/class/powercap";
   bool power_caps = false;
+  bool slots = false;
   bool no_real_time = false;
   double watt_budget_w = 0.0;
   bool unlock = false;
@@ -64,10 +64,10 @@ Result<EngineFlag> parse_engine(const std::string& text) {
   const std::size_t equals = text.find('=');
   if (equals == std::string::npos || equals == 0) return wrong();
   flag.endpoint = text.substr(0, equals);
-  if (flag.endpoint.starts_with("http://")) {  // it publishes none: the gateway knows it by its URL
-    auto url = net::normalised_url(flag.endpoint, where);
-    if (!url) return std::unexpected(url.error());
-    flag.endpoint = std::move(*url);
+  if (flag.endpoint.starts_with("http://")) {  // it publishes none
+    auto name = net::engine_name("", flag.endpoint, where);
+    if (!name) return std::unexpected(name.error());
+    flag.endpoint = std::move(*name);
   }
   std::string rest = text.substr(equals + 1);
   if (const std::size_t at = rest.find('@'); at != std::string::npos) {
@@ -85,60 +85,61 @@ Result<EngineFlag> parse_engine(const std::string& text) {
   return flag;
 }
 
-/// Errors: two are named alike, so that nobody could say whose GPUs are whose.
-Result<void> check_apart(const std::vector<std::string>& engines) {
-  std::set<std::string> seen;
-  for (const auto& text : engines) {
-    const auto engine = parse_engine(text);
+/// Errors: none is said; two are named alike, so that nobody could say whose GPUs are whose.
+Result<std::vector<EngineFlag>> parse_engines(const std::vector<std::string>& texts) {
+  if (texts.empty()) {
+    return bad_input("--engine",
+                     "is needed at least once; --config has it from this node's [[worker]]s, or [agent] says it");
+  }
+  std::vector<EngineFlag> engines;
+  for (const auto& text : texts) {
+    auto engine = parse_engine(text);
     if (!engine) return std::unexpected(engine.error());
-    if (!seen.insert(engine->endpoint).second) {
+    if (std::ranges::find(engines, engine->endpoint, &EngineFlag::endpoint) != engines.end()) {
       return bad_input("--engine " + text, "is the second at " + engine->endpoint + ": an engine has one of its own");
+    }
+    engines.push_back(std::move(*engine));
+  }
+  return engines;
+}
+
+/// What is refused of engines before anything is measured for them.
+Result<void> check(const std::vector<EngineFlag>& engines, const Flags& flags, const experiment::LiveFleet& fleet) {
+  for (const auto& engine : engines) {
+    // Where the gateway decides, it is the gateway that has to know more.
+    if (!systems::clock_shares_admission(fleet.recipe(), engine.role)) {
+      if (auto known = fleet.check_scenario(static_cast<std::int32_t>(engine.gpus.size())); !known) return known;
+    } else if (flags.shadow) {
+      return bad_input("--shadow", fleet.recipe().name +
+                                       " decides its clocks at the gateway: there its mode is said "
+                                       "(--set frequency.mode=shadow)");
     }
   }
   return {};
 }
 
-/// What is refused of an engine before anything is measured for it.
-Result<EngineFlag> checked_engine(const std::string& text, const Flags& flags, const experiment::LiveFleet& fleet) {
-  auto engine = parse_engine(text);
-  if (!engine) return engine;
-  // Where the gateway decides, it is the gateway that has to know more.
-  if (!systems::clock_shares_admission(fleet.recipe(), engine->role)) {
-    const auto known = fleet.check_scenario(static_cast<std::int32_t>(engine->gpus.size()));
-    return known ? std::move(engine) : std::unexpected(known.error());
-  }
-  if (flags.shadow) {
-    return bad_input("--shadow", fleet.recipe().name +
-                                     " decides its clocks at the gateway: there its mode is said "
-                                     "(--set frequency.mode=shadow)");
-  }
-  return engine;
-}
-
 /// `fleet` outlives the agent.
-Result<std::vector<node::AgentEngine>> make_engines(const Flags& flags, experiment::LiveFleet& fleet) {
+Result<std::vector<node::AgentEngine>> make_engines(const std::vector<EngineFlag>& wanted, const Flags& flags,
+                                                    experiment::LiveFleet& fleet) {
   Slo slo;
   if (flags.ttft_ms > 0.0) slo.ttft = Span::from_seconds(flags.ttft_ms * 1e-3);
   if (flags.itl_ms > 0.0) slo.itl = Span::from_seconds(flags.itl_ms * 1e-3);
   if (flags.tbt_ms > 0.0) slo.tbt = Span::from_seconds(flags.tbt_ms * 1e-3);
   std::vector<node::AgentEngine> engines;
-  for (const auto& text : flags.engines) {
-    const auto parsed = checked_engine(text, flags, fleet);
-    if (!parsed) return std::unexpected(parsed.error());
+  for (const auto& flag : wanted) {
     node::AgentEngine engine;
-    engine.endpoint = parsed->endpoint;
-    engine.gpus = parsed->gpus;
+    engine.endpoint = flag.endpoint;
+    engine.gpus = flag.gpus;
     auto& instance = engine.instance;
     instance.view.id = InstanceId(static_cast<std::int32_t>(engines.size()));
-    const bool leased = systems::clock_shares_admission(fleet.recipe(), parsed->role);
-    const auto gpus = static_cast<std::int32_t>(parsed->gpus.size());
-    auto spec =
-        leased ? Result<InstanceSpec>(fleet.facts(parsed->role, gpus)) : fleet.describe(parsed->role, gpus, slo);
+    const bool leased = systems::clock_shares_admission(fleet.recipe(), flag.role);
+    const auto gpus = static_cast<std::int32_t>(flag.gpus.size());
+    auto spec = leased ? Result<InstanceSpec>(fleet.facts(flag.role, gpus)) : fleet.describe(flag.role, gpus, slo);
     if (!spec) return std::unexpected(spec.error());
     instance.spec = std::make_shared<const InstanceSpec>(std::move(*spec));
     instance.view.spec = instance.spec.get();
     instance.view.clock_commanded = MegaHertz(0);  // nothing yet: the first decision is always sent
-    instance.mode = systems::frequency_of(fleet.recipe(), parsed->role).mode;
+    instance.mode = systems::frequency_of(fleet.recipe(), flag.role).mode;
     if (flags.shadow && instance.mode == Mode::Enforce) instance.mode = Mode::Shadow;
     if (leased) {
       engine.leased = fleet.gpu().clock_max;  // the gateway's to decide
@@ -157,7 +158,7 @@ Result<std::vector<node::AgentEngine>> make_engines(const Flags& flags, experime
       }
       instance.policy = std::move(clock->policy);
       instance.learner = fleet.learner(instance.spec->tensor_parallel);
-      instance.overrun_slack = systems::overrun_slack(fleet.recipe(), parsed->role);
+      instance.overrun_slack = systems::overrun_slack(fleet.recipe(), flag.role);
     }
     engines.push_back(std::move(engine));
   }
@@ -194,27 +195,19 @@ Result<int> unlock(const Flags& flags) {
   return done->failed.empty() ? 0 : 3;
 }
 
-Result<int> check(const Flags& flags, const experiment::LiveFleet& fleet) {
-  for (const auto& text : flags.engines) {
-    if (const auto engine = checked_engine(text, flags, fleet); !engine) return std::unexpected(engine.error());
-  }
-  return 0;
-}
-
 Result<int> run(const Flags& flags) {
   apply_log_format(flags.log_format);
   if (flags.unlock) return unlock(flags);
-  if (flags.engines.empty())
-    return bad_input("--engine",
-                     "is needed at least once; --config has it from this node's [[worker]]s, or [agent] says it");
-  if (auto ok = check_apart(flags.engines); !ok) return std::unexpected(ok.error());
+  const auto wanted = parse_engines(flags.engines);
+  if (!wanted) return std::unexpected(wanted.error());
   if (flags.fleet.recipe.empty()) return bad_input("--recipe", "is empty; static-max leaves clocks at their highest");
   const auto address = net::parse_host_port(flags.admin, "--admin");
   if (!address) return std::unexpected(address.error());
   auto fleet = experiment::LiveFleet::load(flags.fleet);
   if (!fleet) return std::unexpected(fleet.error());
-  if (flags.check) return check(flags, *fleet);
-  auto engines = make_engines(flags, *fleet);
+  if (auto ok = check(*wanted, flags, *fleet); !ok) return std::unexpected(ok.error());
+  if (flags.check) return 0;
+  auto engines = make_engines(*wanted, flags, *fleet);
   if (!engines) return std::unexpected(engines.error());
 
   hear_end_signals();
@@ -227,6 +220,7 @@ Result<int> run(const Flags& flags) {
   options.keeper.advisory = flags.shadow || sets_nothing(flags, *engines);
   options.rapl = flags.rapl;
   options.power_caps = flags.power_caps;
+  options.slots = flags.slots;
   options.real_time = !flags.no_real_time && !options.keeper.advisory;
   if (flags.watt_budget_w > 0.0) options.watt_budget = to_milliwatts(Watts(flags.watt_budget_w));
   options.core.lost_after = Span::from_seconds(flags.lost_after_s);
@@ -254,7 +248,7 @@ Result<int> run(const Flags& flags) {
       net::problem_json);
   if (!server) return std::unexpected(server.error());
 
-  const std::string url = fmt::format("http://{}:{}", address->host, (*server)->port());
+  const std::string url = "http://" + net::HostPort{address->host, (*server)->port()}.text();
   if (flags.json) {
     fmt::print("{}\n", nlohmann::ordered_json{{"admin", url}, {"guardian_pid", (*agent)->guardian_pid()}}.dump());
   } else {
@@ -322,6 +316,8 @@ void add_agent(Command app, int& exit_code) {
       "frequency.mode=shadow without a watt budget");
   command.add_option("--rapl", flags->rapl, "The kernel's powercap tree, for the host's power where it may be read")
       .capture_default_str();
+  command.add_flag("--slots", flags->slots,
+                   "The engines are places that a planner fills, one of a GPU at a time: they may share GPUs");
   command.add_flag("--power-caps", flags->power_caps,
                    "Limit the power of GPUs whose clock cannot be locked; their limit is set back at the end");
   command

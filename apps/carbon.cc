@@ -84,6 +84,7 @@ Result<Feed> feed_of(const CarbonFlags& flags) {
   const auto query = query_of(flags, source.value_or(Source::ElectricityMaps));
   if (!query) return std::unexpected(query.error());
   feeds::Wanted wanted;
+  wanted.of = flags.file;
   const bool asks = flags.file.empty();
   if (asks || !flags.kind.empty()) wanted.kind = query->kind;
   if ((asks && *source == Source::ElectricityMaps) || !flags.scope.empty()) wanted.scope = query->scope;

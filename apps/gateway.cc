@@ -290,12 +290,12 @@ Result<void> run_gateway(const GatewayFlags& flags) {
   auto watch = watch_books(std::move(sources), **gateway);
   if (recorder) recorder->ask_consumption([&gateway] { return (*gateway)->consumption(); });
   const auto url =
-      fmt::format("{}://{}:{}", options.listen.tls ? "https" : "http", options.listen.host, (*gateway)->port());
+      (options.listen.tls ? "https://" : "http://") + net::HostPort{options.listen.host, (*gateway)->port()}.text();
   std::string admin;  // the first of either kind
   std::string socket;
   for (const auto& place : options.admin) {
     if (place.unix_path.empty() && admin.empty())
-      admin = fmt::format("http://{}:{}", place.host, (*gateway)->admin_port());
+      admin = "http://" + net::HostPort{place.host, (*gateway)->admin_port()}.text();
     if (!place.unix_path.empty() && socket.empty()) socket = "unix:" + place.unix_path;
   }
   if (admin.empty()) admin = socket;
@@ -413,11 +413,11 @@ void add_gateway(Command app, int& exit_code) {
                      "this gateway's site (default: the first). Requests with another X-Wattle-Origin include the "
                      "round trip in their latency, if sites state their zone");
   command.add_option("--gpu-usd-per-h", flags->gpu_usd_per_h, "price of a GPU; without it or sites, cost is unknown")
-      .check(non_negative());
+      .check(range(0.0, 10'000.0));
   command
       .add_option("--carbon-g-per-kwh", flags->carbon_g_per_kwh,
                   "carbon intensity of the metered energy; 400 if nothing states it")
-      .check(non_negative());
+      .check(range(0.0, 10'000.0));
   command.add_option("--journal", flags->journal,
                      "run directory for `wattle report`: decisions (the agents', too), requests with their energy, "
                      "power and clocks; readable while it runs and after a crash");

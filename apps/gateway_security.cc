@@ -1,8 +1,10 @@
 #include "gateway_security.h"
 
+#include <algorithm>
 #include <charconv>
 
 #include "base/file.h"
+#include "base/trimmed.h"
 #include "net/tls.h"
 
 namespace wattle::apps {
@@ -51,6 +53,10 @@ Result<std::string> secret_of(const std::string& file, const char* flag) {
   if (!text) return std::unexpected(text.error());
   while (text->ends_with('\n') || text->ends_with('\r')) text->pop_back();
   if (text->size() < 16) return bad_input(flag, file + " must hold at least 16 characters");
+  const auto ends_line = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; };
+  if (std::ranges::any_of(*text, ends_line) || trimmed(*text) != *text) {
+    return bad_input(flag, file + " must hold one line without blanks around it, as a header carries it");
+  }
   return text;
 }
 

@@ -139,7 +139,7 @@ Result<int> serve(Flags flags) {
   });
   started.get_future().wait();
 
-  const std::string url = fmt::format("http://{}:{}", address->host, (*server)->port());
+  const std::string url = "http://" + net::HostPort{address->host, (*server)->port()}.text();
   const std::string endpoint = publisher ? publisher->endpoint() : "", on = publisher ? "on " + endpoint : "off";
   if (flags.json) {
     fmt::print("{}\n", nlohmann::ordered_json{{"url", url}, {"fpm", endpoint}, {"model", options.model}}.dump());

@@ -194,7 +194,7 @@ class AdminPlane {
         net::problem_json);
     if (!server) return std::unexpected(server.error());
     plane->server_ = std::move(*server);
-    plane->url_ = fmt::format("http://{}:{}", address->host, plane->server_->port());
+    plane->url_ = "http://" + net::HostPort{address->host, plane->server_->port()}.text();
     return plane;
   }
 

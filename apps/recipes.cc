@@ -17,9 +17,13 @@ int list_recipes(bool json) {
   nlohmann::ordered_json all = nlohmann::ordered_json::array();
   const auto names = home.some_names(config::Project::Kind::Recipe);
   if (!names) return fail(names.error());
+  int exit_code = 0;
   for (const std::string& name : *names) {
     const auto loaded = systems::load_recipe(name, {}, home);
-    if (!loaded) return fail(loaded.error());
+    if (!loaded) {
+      exit_code = fail(loaded.error());
+      continue;
+    }
     const systems::Recipe& recipe = loaded->recipe;
     if (json) {
       all.push_back(
@@ -34,7 +38,7 @@ int list_recipes(bool json) {
     }
   }
   if (json) fmt::print("{}\n", nlohmann::ordered_json{{"recipes", all}}.dump());
-  return 0;
+  return exit_code;
 }
 
 }  // namespace

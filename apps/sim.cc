@@ -310,11 +310,14 @@ int run(const SimFlags& flags) {
   if (!recipes) return fail(recipes.error());
   if (auto ok = check_folders(flags, *recipes); !ok) return fail(ok.error());
   if (auto ok = check_refits(*stated, *recipes); !ok) return fail(ok.error());
-  const bool asked =
-      std::ranges::any_of(*recipes, [](const auto& one) { return systems::needs_max_loads(one.recipe.recipe); });
+  const auto asks =
+      std::ranges::find_if(*recipes, [](const auto& one) { return systems::needs_max_loads(one.recipe.recipe); });
+  const bool asked = asks != recipes->end();
   // Maximum loads are the scenario's: measured once, whatever number of recipes asks for them.
   const auto scenario = experiment::with_loads(*stated, asked, config::data_dir());
-  if (!scenario) return fail(scenario.error());
+  if (!scenario) {
+    return fail(asked ? systems::of_recipe(scenario.error(), asks->recipe.recipe) : scenario.error());
+  }
 
   nlohmann::ordered_json object;
   object["scenario"] = scenario->scenario.name;

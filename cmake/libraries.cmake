@@ -29,7 +29,7 @@ set(WATTLE_LIBRARIES
   "gateway|control,net,telemetry|nlohmann_json::nlohmann_json,simdjson::simdjson,prometheus-cpp::core"
   "loadgen|journal,net|nlohmann_json::nlohmann_json"
   "launch|net|"
-  "config|policy,predict,plan,carbon,engine,workload,control,report,sim,feeds|tomlplusplus::tomlplusplus,nlohmann_json::nlohmann_json"
+  "config|policy,predict,plan,carbon,engine,workload,control,report,sim,feeds,net|tomlplusplus::tomlplusplus,nlohmann_json::nlohmann_json"
   "calibrate|config,learn,node,loadgen|nlohmann_json::nlohmann_json"
   "systems|config,calibrate,managers|"
   "experiment|systems,sim|"

@@ -8,6 +8,7 @@
 #include "config/engine_arguments.h"
 #include "config/records.h"
 #include "config/repeated.h"
+#include "net/client.h"
 
 namespace wattle::config {
 
@@ -223,6 +224,9 @@ Result<Deployment> Deployment::from_text(std::string_view text, const std::strin
     auto worker = element(lists[1], i, deployment_worker_options());
     if (!worker) return std::unexpected(worker.error());
     const std::string& where = lists[1].parts[i].where;
+    auto name = net::engine_name(worker->step_reports, worker->url, where);
+    if (!name) return std::unexpected(name.error());
+    made.worker_names_.push_back(std::move(*name));
     if (worker->gpus.empty()) return bad_input(where, "gpus of this [[worker]] is empty; name at least one");
     const auto node = made.node_of(worker->node, where);
     if (!node) return std::unexpected(node.error());
@@ -320,9 +324,7 @@ Result<std::vector<FlagText>> Deployment::agent(const std::string& node) const {
     const DeploymentWorker& w = workers_[i];
     if (worker_nodes_[i] != *mine) continue;
     flags.push_back(
-        {"--engine",
-         fmt::format("{}={}@{}", w.step_reports.empty() ? w.url : w.step_reports, fmt::join(w.gpus, ","), w.role),
-         worker_wheres_[i]});
+        {"--engine", fmt::format("{}={}@{}", worker_names_[i], fmt::join(w.gpus, ","), w.role), worker_wheres_[i]});
   }
   append_to(flags, agent_);
   return flags;

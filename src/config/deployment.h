@@ -89,6 +89,7 @@ class Deployment {
   std::vector<DeploymentNode> nodes_;
   std::vector<DeploymentWorker> workers_;
   std::vector<std::size_t> worker_nodes_;   ///< by worker
+  std::vector<std::string> worker_names_;   ///< net::engine_name, by worker
   std::vector<std::string> worker_wheres_;  ///< by worker
   std::vector<std::string> node_wheres_;
   /// What is written under [gateway], [agent] and [planner]: flags of that process, `_` for `-`.

@@ -73,6 +73,15 @@ std::string problem(const std::string& text) {
   return made ? "" : made.error().message();
 }
 
+TEST(Deployment, AnEngineWithoutReportsIsNamedAsTheGatewayNamesIt) {
+  auto text = replaced(kText, "step_reports = \"tcp://127.0.0.1:5558\"", "");
+  text = replaced(text, "http://127.0.0.1:9001", "LocalHost:9001/v1/");
+  const auto made = Deployment::from_text(text, "w.toml");
+  ASSERT_TRUE(made) << made.error().message();
+  EXPECT_NE(as_line(*made->agent("n1")).find("--engine=http://localhost:9001=GPU-1234@decode"), std::string::npos);
+  EXPECT_NE(problem(replaced(text, "LocalHost:9001/v1/", "ftp://x")).find("ftp://x"), std::string::npos);
+}
+
 TEST(Deployment, GatewayAndAgentsGetTheSame) {
   const auto made = Deployment::from_text(kText, "w.toml");
   ASSERT_TRUE(made) << made.error().message();

@@ -100,18 +100,11 @@ Result<void> check_residency(const LoadedScenario& loaded) {
 
 /// What describes synthetic requests, beside a trace.
 Result<void> check_synthetic(const LoadedScenario& loaded) {
-  constexpr const char* kSynthetic[] = {"requests",   "prompt_mean", "prompt_std", "output_mean",
-                                        "output_std", "rate_per_s",  "arrival_cv"};
-  constexpr std::size_t kLengthsAlone = 5;  // MLPerf's arrive as the last two say
-  const auto& workload = loaded.scenario.workload;
-  const bool trace = !workload.trace.empty();
-  if (!trace && workload.synthetic.empty()) return {};
+  const bool trace = !loaded.scenario.workload.trace.empty();
   const char* beside = trace ? "workload.trace" : "workload.synthetic";
-  const std::span keys(kSynthetic, trace || workload.synthetic == "azure-conv" ? std::size(kSynthetic) : kLengthsAlone);
-  for (const char* key : keys) {
-    const std::string path = fmt::format("workload.{}", key);
-    // A file's own may be there for a --set that takes the other away.
-    if (!loaded.origins.commanded(path)) continue;
+  for (const char* path : idle_keys(loaded.scenario)) {
+    // A file's own may be left where a --set names the other.
+    if (!loaded.origins.has(path) || (loaded.origins.commanded(beside) && !loaded.origins.commanded(path))) continue;
     return bad_input(loaded.origins.of(path),
                      fmt::format("{} is of synthetic requests{}; beside {} it does nothing: leave it out, or set "
                                  "{} to nothing",
@@ -155,6 +148,16 @@ Result<void> check_needs(const LoadedScenario& loaded) {
 }
 
 }  // namespace
+
+std::span<const char* const> idle_keys(const Scenario& scenario) {
+  static constexpr const char* kSynthetic[] = {"workload.requests",    "workload.prompt_mean", "workload.prompt_std",
+                                               "workload.output_mean", "workload.output_std",  "workload.rate_per_s",
+                                               "workload.arrival_cv"};
+  constexpr std::size_t kLengthsAlone = 5;  // MLPerf's arrive as the last two say
+  const auto& workload = scenario.workload;
+  if (!workload.trace.empty() || workload.synthetic == "azure-conv") return kSynthetic;
+  return std::span(kSynthetic).first(workload.synthetic.empty() ? 0 : kLengthsAlone);
+}
 
 Result<void> check_effects(const LoadedScenario& loaded) {
   if (auto ok = check_synthetic(loaded); !ok) return ok;

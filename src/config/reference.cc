@@ -7,6 +7,7 @@
 
 #include "config/deployment.h"
 #include "config/model_config.h"
+#include "config/names_check.h"
 #include "config/profile.h"
 #include "config/record_text.h"
 #include "config/records.h"
@@ -112,8 +113,10 @@ std::vector<ReferencePage> reference_pages() {
 
 std::string effective_text(const LoadedScenario& loaded) {
   std::string text;
-  append_values(text, scenario_options(), loaded.scenario, "",
-                [&](const std::string& key) { return loaded.origins.has(key); });
+  auto in_force = scenario_options();
+  const auto idle = idle_keys(loaded.scenario);
+  std::erase_if(in_force, [&](const auto& option) { return std::ranges::find(idle, option.key) != idle.end(); });
+  append_values(text, in_force, loaded.scenario, "", [&](const std::string& key) { return loaded.origins.has(key); });
   for_each_list([&](const char* name, const char*, const auto& options, auto member) {
     const auto& elements = loaded.scenario.*member;
     for (std::size_t i = 0; i < elements.size(); ++i) {

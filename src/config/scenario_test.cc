@@ -394,7 +394,12 @@ classes = "SL MS MM ML LS LM LL"
 
 TEST(ScenarioSet, WhatIsOfSyntheticRequestsIsRefusedBesideATrace) {
   const std::string text = edited(kScenario, "rate_per_s = 2", "rate_per_s = 2\ntrace = \"t.csv\"");
-  EXPECT_TRUE(load(text)) << "a file may keep it";
+  const auto idle = load(text);
+  ASSERT_FALSE(idle);
+  EXPECT_EQ(idle.error().where, "s.toml:3");
+  EXPECT_NE(idle.error().what.find("workload.rate_per_s"), std::string::npos) << idle.error().what;
+  EXPECT_TRUE(load(kScenario, {"workload.trace=t.csv"})) << "a file may keep it where another's trace is set";
+  EXPECT_TRUE(load(text, {"workload.trace="}));
   const auto refused = load(text, {"workload.rate_per_s=3"});
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().where, "--set workload.rate_per_s");

@@ -58,6 +58,7 @@ feeds::Query query_of(const IntensityOptions& o, bool decides) {
 feeds::Wanted wanted_of(const IntensityOptions& o, bool decides, const feeds::Query& query, const std::string& where) {
   const std::string stem = where + ": " + (decides ? "decision_" : "intensity_");
   feeds::Wanted wanted;
+  wanted.of = o.file;
   wanted.kind_name = stem + "kind";
   wanted.scope_name = stem + "scope";
   if (o.asked_online() || !o.kind.empty()) wanted.kind = query.kind;

@@ -165,7 +165,7 @@ bool InstanceLoop::work(std::size_t i, const InstanceWork& work, Instant now) {
   if (!stops && (entry.in_flight || !begins)) return false;
   heard(entry, now);
   entry.reported = now;
-  StepReport first = first_step(view.step, view.spec->role, work, now);
+  StepReport first = first_step(view.step, *view.spec, work, now);
   first.instance = view.id;
   first.sequence = entry.sequence + 1;
   decide(entry, first, false, now);

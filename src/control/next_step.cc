@@ -7,16 +7,19 @@ namespace wattle::control {
 
 namespace {
 
-/// The step with prompts computed whole, equally long.
-StepShape with_prompts(StepShape step, std::int32_t requests, std::int64_t tokens) {
+/// The step with prompts computed whole, equally long. What the KV cache cannot hold is never computed: engines refuse
+/// such a prompt.
+StepShape with_prompts(StepShape step, const InstanceSpec& spec, std::int32_t requests, std::int64_t tokens) {
+  if (spec.kv_capacity_tokens > 0) tokens = std::min(tokens, spec.kv_capacity_tokens);
   step.prefill_requests = requests;
   step.prefill_tokens = tokens;
   step.prefill_context_tokens = requests > 0 ? tokens * tokens / (2 * requests) : 0;
   return step;
 }
 
-void put_prompts(StepReport& next, std::int32_t requests, std::int64_t tokens, Instant oldest) {
-  next.shape = with_prompts(next.shape, requests, tokens);
+void put_prompts(StepReport& next, const InstanceSpec& spec, std::int32_t requests, std::int64_t tokens,
+                 Instant oldest) {
+  next.shape = with_prompts(next.shape, spec, requests, tokens);
   next.oldest_scheduled_arrival = requests > 0 ? std::min(oldest, next.start) : Instant::never();
 }
 
@@ -84,7 +87,7 @@ StepReport next_step(const StepReport& ended, const InstanceSpec& spec, const st
     const std::int64_t rest =
         split > 0 ? std::clamp<std::int64_t>(work->prompt_tokens - ended.waiting_prompt_tokens, 1, was.prefill_tokens)
                   : 0;
-    put_prompts(next, taken.requests + split, taken.tokens + rest, work ? work->oldest : next.start);
+    put_prompts(next, spec, taken.requests + split, taken.tokens + rest, work ? work->oldest : next.start);
   } else {  // where a queue of prompts cannot be, those who wait bring their KV cache along
     shape.decode_requests += taken.requests;
     shape.decode_kv_tokens += taken.tokens;
@@ -105,10 +108,10 @@ StepReport seen_by_streams(const InstanceWork& work, const InstanceSpec& spec, M
     seen.shape.decode_requests += taken.requests;
     seen.shape.decode_kv_tokens += taken.tokens;
   } else if (taken.requests > 0) {
-    const StepShape whole = with_prompts(seen.shape, taken.requests, taken.tokens);
+    const StepShape whole = with_prompts(seen.shape, spec, taken.requests, taken.tokens);
     const auto left = not_computed_yet(whole, spec, clock, now - work.computing_since);
     if (!left) taken = {};
-    put_prompts(seen, taken.requests, left.value_or(0), work.oldest);
+    put_prompts(seen, spec, taken.requests, left.value_or(0), work.oldest);
   }
   seen.waiting_requests = work.prompts - taken.requests;
   seen.waiting_prompt_tokens = work.prompt_tokens - taken.tokens;
@@ -139,20 +142,21 @@ StepReport seen_by_gauges(const LoadGauges& gauges, const InstanceSpec& spec, In
   return seen;
 }
 
-StepReport first_step(const StepReport& idle, Role role, const InstanceWork& work, Instant now) {
+StepReport first_step(const StepReport& idle, const InstanceSpec& spec, const InstanceWork& work, Instant now) {
   StepReport next = idle;
   next.start = now;
   next.shape = {};
   next.yield = {};  // it has been heard
   next.waiting_requests = 0;
   next.waiting_prompt_tokens = 0;
-  next.kv_tokens = role == Role::Decode ? work.context_tokens : 0;  // nothing was in it, whatever its last step had
-  if (role == Role::Decode) {
+  next.kv_tokens =
+      spec.role == Role::Decode ? work.context_tokens : 0;  // nothing was in it, whatever its last step had
+  if (spec.role == Role::Decode) {
     next.shape.decode_requests = work.requests;
     next.shape.decode_kv_tokens = work.context_tokens;
     next.oldest_scheduled_arrival = Instant::never();
   } else {
-    put_prompts(next, work.prompts, work.prompt_tokens, work.oldest);
+    put_prompts(next, spec, work.prompts, work.prompt_tokens, work.oldest);
   }
   return next;
 }

@@ -32,6 +32,7 @@ namespace wattle::control {
 [[nodiscard]] StepReport seen_by_gauges(const LoadGauges& gauges, const InstanceSpec& spec, Instant now);
 
 /// The first step of an instance that had nothing to do and has been sent this.
-[[nodiscard]] StepReport first_step(const StepReport& idle, Role role, const InstanceWork& work, Instant now);
+[[nodiscard]] StepReport first_step(const StepReport& idle, const InstanceSpec& spec, const InstanceWork& work,
+                                    Instant now);
 
 }  // namespace wattle::control

@@ -141,13 +141,24 @@ TEST(SeenByStreams, WhatHasBeenComputedIsNoPartOfTheStep) {
 TEST(NextStep, TheFirstOfAnIdleEngineIsWhatItWasSent) {
   StepReport last = ended(0, 0);
   last.kv_tokens = 640;  // of the last request, whose end was reported before it had left
-  const auto prefill = first_step(last, Role::Prefill, work(1, 1, 800, Instant(30)), Instant(60));
+  const auto prefill = first_step(last, of(Role::Prefill), work(1, 1, 800, Instant(30)), Instant(60));
   EXPECT_EQ(prefill.kv_tokens, 0);
   EXPECT_EQ(prefill.shape.prefill_tokens, 800);
   EXPECT_EQ(prefill.oldest_scheduled_arrival, Instant(30));
-  const auto decode = first_step(ended(0, 0), Role::Decode, work(2), Instant(60));
+  const auto decode = first_step(ended(0, 0), of(Role::Decode), work(2), Instant(60));
   EXPECT_EQ(decode.shape.decode_requests, 2);
   EXPECT_EQ(decode.shape.decode_kv_tokens, 200);
+}
+
+TEST(NextStep, NoStepComputesMoreThanTheCacheHolds) {
+  const auto huge = work(1, 1, 1'000'000'000, Instant(30));
+  EXPECT_EQ(first_step(ended(0, 0), of(Role::Prefill, 8'000), huge, Instant(60)).shape.prefill_tokens, 8'000);
+  EXPECT_EQ(first_step(ended(0, 0), of(Role::Prefill, 8'000), huge, Instant(60)).shape.prefill_context_tokens,
+            32'000'000);
+  StepReport waits = ended(0, 0);
+  waits.waiting_requests = 1;
+  waits.waiting_prompt_tokens = 1'000'000'000;
+  EXPECT_EQ(next_step(waits, of(Role::Prefill, 8'000), huge).shape.prefill_tokens, 8'000);
 }
 
 }  // namespace

@@ -112,6 +112,23 @@ void WorkBook::prompt_done(RequestId id, Instant now) {
   touch(instance);
 }
 
+void WorkBook::unseen(RequestId id) {
+  const auto found = places_.find(id.value());
+  if (found == places_.end() || found->second.first == kNoInstance) return;
+  Book& here = books_[found->second.first.value()];
+  Entry* const entry = here.find(id);
+  if (entry == nullptr || !entry->prompt || entry->moves) return;
+  entry->unseen = true;
+  here.computed(*entry);
+  touch(found->second.first);
+}
+
+InstanceId WorkBook::at(RequestId id) const {
+  const auto found = places_.find(id.value());
+  if (found == places_.end()) return kNoInstance;
+  return found->second.second == kNoInstance ? found->second.first : found->second.second;
+}
+
 void WorkBook::answered(RequestId id, std::int64_t tokens, Instant now) {
   const auto found = places_.find(id.value());
   if (found == places_.end()) return;

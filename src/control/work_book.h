@@ -22,6 +22,10 @@ class WorkBook {
   void hand_over(const Request& request, InstanceId decode, Instant now);
   /// Its prompt has been computed, or its first token has come; for a request that has moved, called for both.
   void prompt_done(RequestId id, Instant now);
+  /// Its first token will not be seen, as its answer comes as a whole: it decodes from now on.
+  void unseen(RequestId id);
+  /// The instance of its newest leg; kNoInstance: not known.
+  [[nodiscard]] InstanceId at(RequestId id) const;
   /// It leaves with an answer of `tokens` tokens; one that came as a whole is counted now.
   void answered(RequestId id, std::int64_t tokens, Instant now);
   void leave(RequestId id);

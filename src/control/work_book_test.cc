@@ -63,6 +63,30 @@ TEST(WorkBook, AnAnswerThatComesAsAWholeHoldsNobodyUp) {
   EXPECT_EQ(book.of(kHere).delivered.since(before).tokens, 7) << "its stream was counted as it came";
 }
 
+TEST(WorkBook, AnAnswerThatIsKnownToComeAsAWholeDecodesAtOnce) {
+  WorkBook book;
+  book.start(request(1, 100), kHere, false, at(0));
+  book.start(request(2, 30), kHere, false, at(1));
+  EXPECT_EQ(book.at(RequestId(1)), kHere);
+  EXPECT_EQ(book.at(RequestId(9)), kNoInstance);
+  (void)book.take_changed();
+  book.unseen(RequestId(1));
+  EXPECT_TRUE(book.changed());
+  EXPECT_EQ(book.of(kHere).requests, 2);
+  EXPECT_EQ(book.of(kHere).prompts, 1);
+  EXPECT_EQ(book.of(kHere).computing_tokens, 30) << "it waits for nobody";
+  book.unseen(RequestId(1));
+  EXPECT_EQ(book.of(kHere).prompts, 1);
+  const Delivered before = book.of(kHere).delivered;
+  book.answered(RequestId(1), 7, at(100));
+  EXPECT_EQ(book.of(kHere).delivered.since(before).tokens, 7);
+  EXPECT_EQ(book.of(kHere).requests, 1);
+  // A prompt that moves is computed before its answer is asked for.
+  book.start(request(3, 10), InstanceId(1), true, at(200));
+  book.unseen(RequestId(3));
+  EXPECT_EQ(book.of(InstanceId(1)).prompts, 1);
+}
+
 TEST(WorkBook, WhatADecodeInstanceAnswersAsAWholeIsCountedThere) {
   constexpr InstanceId kDecode{1};
   for (const bool streamed : {false, true}) {

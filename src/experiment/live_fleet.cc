@@ -74,6 +74,12 @@ InstanceSpec LiveFleet::facts(Role role, std::int32_t tensor_parallel) const {
 }
 
 Result<InstanceSpec> LiveFleet::describe(Role role, std::int32_t tensor_parallel, const Slo& slo) {
+  auto spec = believe(role, tensor_parallel, slo);
+  if (!spec) return std::unexpected(systems::of_recipe(spec.error(), recipe_));
+  return spec;
+}
+
+Result<InstanceSpec> LiveFleet::believe(Role role, std::int32_t tensor_parallel, const Slo& slo) {
   if (auto ok = check_scenario(tensor_parallel); !ok) return std::unexpected(ok.error());
   InstanceSpec spec = facts(role, tensor_parallel);
   spec.slo = slo;

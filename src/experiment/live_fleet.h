@@ -65,6 +65,7 @@ class LiveFleet {
   Result<const RequestLatency*> request_latency(std::int32_t tensor_parallel);
   /// The scenario's [[fleet]] entry that latencies of such an instance's requests are fitted on.
   [[nodiscard]] Result<std::size_t> fitted_on(std::int32_t tensor_parallel) const;
+  Result<InstanceSpec> believe(Role role, std::int32_t tensor_parallel, const Slo& slo);
   Result<const engine::StepModel*> model(std::int32_t tensor_parallel);
   Result<const LoadProfile*> load_profile_of(std::int32_t tensor_parallel);
 

@@ -310,7 +310,10 @@ config::LoadedScenario alone(const config::LoadedScenario& loaded, std::size_t p
   return one;
 }
 
-Result<PreparedRun> prepare(const config::LoadedScenario& loaded, const systems::LoadedRecipe& recipe,
+namespace {
+
+/// All that depends on the recipe.
+Result<PreparedRun> compose(const config::LoadedScenario& loaded, const systems::LoadedRecipe& recipe,
                             const std::string& data_dir, std::span<const RequestLatency> requests) {
   // Before anything is measured.
   if (auto ok = check_scaling(loaded, recipe); !ok) return std::unexpected(ok.error());
@@ -399,8 +402,17 @@ Result<PreparedRun> prepare(const config::LoadedScenario& loaded, const systems:
   run.facts.fairness = setup.fairness = fairness_of(loaded, run.models);
   if (auto ok = set_places(run.facts, setup, scenario, data_dir); !ok) return std::unexpected(ok.error());
   if (auto ok = set_scaling(run, loaded, recipe, data_dir, makers); !ok) return std::unexpected(ok.error());
-  if (auto ok = set_source(run, loaded, data_dir); !ok) return std::unexpected(ok.error());
-  if (auto ok = check_faults(setup, loaded); !ok) return std::unexpected(ok.error());
+  return run;
+}
+
+}  // namespace
+
+Result<PreparedRun> prepare(const config::LoadedScenario& loaded, const systems::LoadedRecipe& recipe,
+                            const std::string& data_dir, std::span<const RequestLatency> requests) {
+  auto run = compose(loaded, recipe, data_dir, requests);
+  if (!run) return std::unexpected(systems::of_recipe(run.error(), recipe.recipe));
+  if (auto ok = set_source(*run, loaded, data_dir); !ok) return std::unexpected(ok.error());
+  if (auto ok = check_faults(run->setup, loaded); !ok) return std::unexpected(ok.error());
   return run;
 }
 

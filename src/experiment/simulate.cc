@@ -71,11 +71,11 @@ Result<void> check_samples(const config::LoadedScenario& loaded, const std::stri
 Result<PreparedRun> prepare_run(const config::LoadedScenario& loaded, const systems::LoadedRecipe& recipe,
                                 const std::string& data_dir) {
   const auto with = with_loads(loaded, systems::needs_max_loads(recipe.recipe), data_dir);
-  if (!with) return std::unexpected(with.error());
+  if (!with) return std::unexpected(systems::of_recipe(with.error(), recipe.recipe));
   std::vector<RequestLatency> requests;
   for (std::size_t p = 0; systems::needs_request_latency(recipe.recipe) && p < with->scenario.pools.size(); ++p) {
     const auto fit = fit_request_latency(*with, p, data_dir);
-    if (!fit) return std::unexpected(fit.error());
+    if (!fit) return std::unexpected(systems::of_recipe(fit.error(), recipe.recipe));
     requests.push_back(fit->model);
   }
   return prepare(*with, recipe, data_dir, requests);

@@ -39,7 +39,7 @@ const char* text_of(EmissionScope scope) {
 Result<void> check_label(const FeedLabel& label, const Wanted& wanted) {
   const auto differs = [&](const std::string& where, const char* is, const char* asked) {
     return bad_input(where, fmt::format("is {}, and what {} says of '{}' is {}; the two are never mixed", asked,
-                                        label.source, label.zone, is));
+                                        label.source, wanted.of.empty() ? label.zone : wanted.of, is));
   };
   if (wanted.kind && *wanted.kind != label.kind) {
     return differs(wanted.kind_name, text_of(label.kind), text_of(*wanted.kind));

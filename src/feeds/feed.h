@@ -112,6 +112,7 @@ struct Wanted {
   std::optional<EmissionScope> scope = std::nullopt;
   std::string kind_name = "--kind";
   std::string scope_name = "--scope";
+  std::string of = {};  ///< where it was read, for errors; empty: its zone
 };
 /// Errors (where = the flag or key): the feed is of the other kind, or counts in another scope. One that does not say
 /// its scope is taken as wanted.

@@ -83,7 +83,7 @@ void AdminApi::handle(const std::shared_ptr<net::Exchange>& exchange) {
   }
   if (path.starts_with("/usage/requests/")) {
     if (!only(*exchange, {"GET"})) return;
-    return usage_of(*exchange, path.substr(16));
+    return usage_of(*exchange, net::percent_decoded(path.substr(16)));
   }
   if (path == "/journal") {
     if (!only(*exchange, {"POST"})) return;

@@ -58,6 +58,7 @@ std::optional<AgentAnswer> read_agent_answer(std::string_view answer) {
   const auto engines = body.is_object() ? body.find("engines") : body.end();
   if (engines == body.end() || !engines->is_array()) return std::nullopt;
   AgentAnswer out;
+  out.started_unix_us = whole(body, "started_unix_us", 0, kTimeMax).value_or(0);
   for (const auto& engine : *engines) {
     if (!engine.is_object()) continue;
     out.engines.push_back({text(engine, "engine"), whole(engine, "energy_uj", 0, kEnergyMaxUj),

@@ -36,6 +36,7 @@ struct AgentAnswer {
     std::string engine;
     predict::StepSample step;
   };
+  std::int64_t started_unix_us = 0;  ///< the agent; 0: it does not say
   std::vector<Engine> engines;
   std::vector<Decision> decisions;  ///< empty without `now`: their times cannot be converted
   std::optional<Instant> now;       ///< on the agent's clock

@@ -271,7 +271,7 @@ void AgentLinks::polled(Link& link, const std::string& answer, Instant sent) {
     const InstanceId instance = mine(engine.name);
     if (instance == kNoInstance || !engine.energy_uj) continue;
     listener_.reading({instance, Picojoules(Int128{*engine.energy_uj} * 1'000'000), engine.power, engine.clock,
-                       engine.commanded, middle, engine.emulated});
+                       engine.commanded, middle, engine.emulated, report->started_unix_us});
   }
   if (report->facts != link.facts) compare(link, report->facts);
   link.next_decision = report->next_decision;

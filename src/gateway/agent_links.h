@@ -44,8 +44,9 @@ struct EngineReading {
   Milliwatts power;
   MegaHertz clock;
   MegaHertz commanded;
-  Instant at;             ///< on our clock, accurate to half a round trip
-  bool emulated = false;  ///< by virtual GPUs
+  Instant at;                             ///< on our clock, accurate to half a round trip
+  bool emulated = false;                  ///< by virtual GPUs
+  std::int64_t meters_since_unix_us = 0;  ///< the agent's start; 0: it does not say
 };
 
 /// A step of an engine that its agent has measured.

@@ -25,7 +25,7 @@ TEST(Books, AnEnginesOwnCountsAreBooked) {
   EXPECT_EQ(rig.sink.all.at(0).output_tokens, 7);
   EXPECT_EQ(rig.sink.all.at(0).cached_prompt_tokens, 4);
   EXPECT_EQ(rig.sink.all.at(1).request.prompt_tokens, 0) << "its engine refused it";
-  const auto row = nlohmann::json::parse(Rig::body_of(rig.admin("/usage/requests/my/own-id"))).at("requests").at(0);
+  const auto row = nlohmann::json::parse(Rig::body_of(rig.admin("/usage/requests/my%2Fown-id"))).at("requests").at(0);
   EXPECT_EQ(row["prompt_tokens"], 9);
   EXPECT_EQ(row["cached_tokens"], 4);
   EXPECT_EQ(row["reasoning_tokens"], 2);

@@ -51,7 +51,7 @@ void ClientApi::handle(const std::shared_ptr<net::Exchange>& exchange, RelayCont
   if (path == "/v1/completions") return complete(exchange, context, net::ApiPath::Completions);
   if (path == "/v1/models" || path.starts_with("/v1/models/")) {
     if (!allowed(*exchange, "GET") || !caller_of({*exchange})) return;
-    return path == "/v1/models" ? models(*exchange) : one_model(*exchange, path.substr(11));
+    return path == "/v1/models" ? models(*exchange) : one_model(*exchange, net::percent_decoded(path.substr(11)));
   }
   if (path == "/health") {
     if (!allowed(*exchange, "GET")) return;

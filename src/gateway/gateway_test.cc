@@ -241,6 +241,11 @@ TEST(Gateway, LooksAtStreamsWhereNoStepReportsCome) {
   EXPECT_EQ(view["telemetry"], "fresh");
   EXPECT_EQ(view["decode_requests"], 2) << view;
   EXPECT_EQ(view["kv_tokens"], 2 * (4 + 1)) << "prompt and first token of each";
+  net::RawClient whole(rig.gateway->port());
+  whole.send(Rig::chat("silent", false));
+  await([&] { return !rig.ask(Rig::chat("", false)).empty() && rig.view()["decode_requests"] == 3; });
+  EXPECT_EQ(rig.view()["waiting_requests"], 0) << "no first token of an answer that comes as a whole will be seen";
+  whole.close();
   client.close();
   other.close();
   rig.settled();

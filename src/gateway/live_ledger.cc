@@ -184,6 +184,8 @@ void LiveLedger::reading(const EngineReading& reading) {
   read_ = true;
   meter.read = reading.at;
   emulated_ = emulated_ || reading.emulated;
+  const bool restarted =
+      std::exchange(meter.since_unix_us, reading.meters_since_unix_us) != reading.meters_since_unix_us;
   if (!meter.anchored) {
     unmetered(i, reading.at);
     meter.anchored = true;
@@ -191,7 +193,7 @@ void LiveLedger::reading(const EngineReading& reading) {
     return;
   }
   if (reading.at <= meter.since) return;
-  if (reading.energy < meter.counter) {
+  if (restarted || reading.energy < meter.counter) {
     ++counts_.meter_resets;
     meter.counter = reading.energy;
     return unmetered(i, reading.at);

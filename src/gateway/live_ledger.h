@@ -140,12 +140,13 @@ class LiveLedger final : public journal::Sink {
     std::int64_t tokens = 0;
   };
   struct Meter {
-    bool anchored = false;  ///< readings come; otherwise it is not metered, and there is nothing to wait for
-    bool late = false;      ///< some time has been booked as unmetered before its reading came
-    Instant since;       ///< time of the newest reading, or since when it is given up; everything is booked up to here
-    Instant read;        ///< time of the newest reading
-    Picojoules counter;  ///< its value
-    Int128 carry = 0;    ///< pJ that are less than a milliwatt over their interval: carried to the next interval
+    bool anchored = false;           ///< readings come; otherwise it is not metered, and there is nothing to wait for
+    bool late = false;               ///< some time has been booked as unmetered before its reading came
+    Instant since;                   ///< time of the newest reading, or since when it is given up; booked up to here
+    Instant read;                    ///< time of the newest reading
+    Picojoules counter;              ///< its value
+    std::int64_t since_unix_us = 0;  ///< when it began to count; 0: not known
+    Int128 carry = 0;  ///< pJ that are less than a milliwatt over their interval: carried to the next interval
     std::vector<Event> events;
     std::vector<RequestId> paying;  ///< requests whose prefill has ended, to be settled with the step in which it ended
     std::int32_t decoding = 0;

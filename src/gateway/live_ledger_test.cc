@@ -33,6 +33,7 @@ struct Books {
   BookedOutcomes sink;
   LiveLedger ledger{sites(), sink};
   std::int64_t counter_mj[2] = {5000, 70};
+  std::int64_t agent_started = 1;
 
   Books() {
     ledger.add_instance(2, SiteId{0}, at(0));
@@ -42,7 +43,7 @@ struct Books {
   void meter(InstanceId instance, std::int64_t mj, std::int64_t ms) {
     auto& counter = counter_mj[instance.value()];
     counter += mj;
-    ledger.reading({instance, Picojoules(Int128{counter} * 1'000'000'000), {}, {}, {}, at(ms)});
+    ledger.reading({instance, Picojoules(Int128{counter} * 1'000'000'000), {}, {}, {}, at(ms), false, agent_started});
   }
   void start(std::int64_t id, InstanceId instance, std::int64_t ms, std::int32_t prompt = 100) {
     Request request;
@@ -320,6 +321,15 @@ TEST(LiveLedger, SilentMetersHoldNobodyUpForEver) {
   books.meter(kA, 1, 8000);
   EXPECT_EQ(books.ledger.counts().meter_resets, 1);
   books.meter(kA, 1000, 9000);
+  books.expect_conserved(1000);
+  // Another new one, whose counter is above the last one's before anybody asks it.
+  const auto metered = books.ledger.counts().metered;
+  books.agent_started = 2;
+  books.meter(kA, 50'000, 10'000);
+  EXPECT_EQ(books.ledger.counts().meter_resets, 2);
+  EXPECT_EQ(books.ledger.counts().metered, metered);
+  books.meter(kA, 1000, 11'000);
+  EXPECT_EQ(books.ledger.counts().metered, metered + Picojoules(Int128{1000} * 1'000'000'000));
   books.expect_conserved(1000);
 }
 

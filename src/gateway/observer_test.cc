@@ -206,6 +206,13 @@ TEST(Observer, TheCallerDecidesElseTheShareDoes) {
   EXPECT_EQ(attribute(spans.front(), "wattle.request_id"), "mine");
 }
 
+TEST(Observer, ACollectorWithoutAnAddressCostsSpansNotTheGateway) {
+  Rig rig({Role::Colocated}, 64, "", traced("http://nowhere.invalid:4318", 1.0, 1));
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(rig.ask(Rig::chat("", false)).substr(9, 3), "200");
+  rig.settled();
+  await([&] { return rig.admin("/metrics").find("wattle_gateway_spans_dropped_total 2") != std::string::npos; });
+}
+
 TEST(Observer, WhatFailedIsAnErrorWhatWasRefusedIsNot) {
   Collector collector;
   Rig rig({Role::Colocated}, 64, "", traced(collector.url()));

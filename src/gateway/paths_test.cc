@@ -40,8 +40,11 @@ TEST(Paths, AModelsRequestsGoToEnginesThatHaveIt) {
   EXPECT_EQ(both.rig.upstream.seen.size(), 5U);
   EXPECT_EQ(both.second.seen.size(), 5U);
   for (const auto& body : both.second.seen) EXPECT_EQ(body["model"], "org/other");
-  EXPECT_NE(both.rig.ask("GET /v1/models/org/other HTTP/1.1\r\nHost: h\r\n\r\n").find(R"("id":"org/other")"),
-            std::string::npos);
+  for (const char* name : {"org/other", "org%2Fother", "%6frg%2fother"}) {
+    const auto answer = both.rig.ask(std::string("GET /v1/models/") + name + " HTTP/1.1\r\nHost: h\r\n\r\n");
+    EXPECT_NE(answer.find(R"("id":"org/other")"), std::string::npos) << answer;
+  }
+  EXPECT_EQ(both.rig.ask("GET /v1/models/org%2 HTTP/1.1\r\nHost: h\r\n\r\n").substr(9, 3), "404");
   EXPECT_NE(both.rig.admin("/workers/1").find(R"("models":["org/other"])"), std::string::npos);
 }
 

@@ -118,7 +118,7 @@ void Relay::send(const std::string& body) {
 
 void Relay::on_sent() {
   if (over_ || leg_ != Leg::Final || stream_ || std::exchange(unseen_, true)) return;
-  context_.control.unseen(request_.id);
+  context_.control.unseen(request_.id, path_ != net::ApiPath::Other);
 }
 
 void Relay::worker_lost(InstanceId worker, Span silence) {

@@ -70,19 +70,14 @@ Result<void> RequestObserver::check(const ObserverOptions& options) {
 }
 
 Result<std::unique_ptr<RequestObserver>> RequestObserver::start(const ObserverOptions& options) {
+  if (auto sound = check(options); !sound) return std::unexpected(sound.error());
   auto made = std::unique_ptr<RequestObserver>(new RequestObserver(options));
-  if (!options.traces_endpoint.empty()) {
-    auto endpoint = net::resolve_endpoint(options.traces_endpoint, kTracesFlag);
-    if (!endpoint) return std::unexpected(endpoint.error());
-    // A URL with a path is taken as it is, one without as the base of OTLP's own (OTLP specification, "OTLP/HTTP").
-    if (endpoint->prefix.empty()) made->target_ = kDefaultTarget;
-    made->endpoint_ = std::make_shared<const net::Endpoint>(std::move(*endpoint));
-  }
   RequestObserver* const self = made.get();
   self->loop_.post([self] {
     net::ClientOptions patience;
     patience.head_timeout = patience.body_timeout = self->options_.export_timeout;
     self->client_ = std::make_unique<net::HttpClient>(self->loop_, patience);
+    if (self->traces()) (void)self->resolves();
   });
   self->loop_.every(options.flush_period, [self] { self->look(); });
   return made;
@@ -163,9 +158,28 @@ void RequestObserver::look() {
   send();
 }
 
+/// A name service that does not answer blocks this thread alone.
+bool RequestObserver::resolves() {
+  if (endpoint_) return true;
+  if (net::steady_now() < resolve_at_) return false;
+  auto endpoint = net::resolve_endpoint(options_.traces_endpoint, kTracesFlag);
+  if (endpoint) {
+    // A URL with a path is taken as it is, one without as the base of OTLP's own (OTLP specification, "OTLP/HTTP").
+    if (endpoint->prefix.empty()) target_ = kDefaultTarget;
+    endpoint_ = std::make_shared<const net::Endpoint>(std::move(*endpoint));
+    return true;
+  }
+  if (resolve_at_ == Instant()) {
+    net::log_line(net::LogLevel::Warning, "the collector of spans has no address yet; it is looked up again and again",
+                  {{"error", endpoint.error().message()}});
+  }
+  resolve_at_ = net::steady_now() + options_.resolve_period;
+  return false;
+}
+
 void RequestObserver::send() {
   idle_ = spans_.empty() && !under_way_;
-  if (under_way_ || spans_.empty() || !client_) return;
+  if (under_way_ || spans_.empty() || !client_ || !resolves()) return;
   const std::size_t count = std::min(kBatch, spans_.size());
   const std::int64_t zero = net::unix_now_ns() - net::steady_now().ns();
   auto body = otlp_json(std::span(spans_).first(count), zero, host_);

@@ -27,6 +27,7 @@ struct ObserverOptions {
   std::size_t queue = 4096;  ///< requests waiting for a span or a line
   Span flush_period = Span::ms(500);
   Span export_timeout = Span::s(5);
+  Span resolve_period = Span::s(5);  ///< between attempts, while its name does not resolve
   [[nodiscard]] bool on() const { return log_requests || !traces_endpoint.empty(); }
 };
 
@@ -34,7 +35,7 @@ class RequestObserver {
  public:
   /// Errors: the endpoint is not a URL. Resolves no names.
   static Result<void> check(const ObserverOptions& options);
-  /// Errors: the endpoint is not a URL or does not resolve (blocks).
+  /// Errors: the endpoint is not a URL. If its name does not resolve, a warning is logged and it is looked up again.
   static Result<std::unique_ptr<RequestObserver>> start(const ObserverOptions& options);
   ~RequestObserver();  ///< stop()
   RequestObserver(const RequestObserver&) = delete;
@@ -46,7 +47,7 @@ class RequestObserver {
   /// Header lines for its engine: the parent of the engine's span. Empty if no spans are made: then the client's own
   /// fields are passed on.
   [[nodiscard]] std::string trace_lines(const RequestEnd& request) const;
-  [[nodiscard]] bool traces() const { return endpoint_ != nullptr; }
+  [[nodiscard]] bool traces() const { return !options_.traces_endpoint.empty(); }
   /// The request is over. Any thread; does not wait.
   void over(std::shared_ptr<const RequestEnd> request);
 
@@ -64,11 +65,10 @@ class RequestObserver {
   explicit RequestObserver(const ObserverOptions& options);
   void look();
   void send();
+  bool resolves();
   void sent(std::int64_t taken, std::int64_t dropped);
 
   ObserverOptions options_;
-  std::shared_ptr<const net::Endpoint> endpoint_;  ///< null: no spans
-  std::string target_;
   std::string host_;
   std::mutex mutex_;
   std::vector<std::shared_ptr<const RequestEnd>> queue_;
@@ -80,6 +80,9 @@ class RequestObserver {
   // On the loop only.
   std::vector<std::shared_ptr<const RequestEnd>> spans_;  ///< waiting for the collector
   bool under_way_ = false;
+  std::shared_ptr<const net::Endpoint> endpoint_;  ///< null: not resolved yet
+  Instant resolve_at_ = {};                        ///< the next attempt
+  std::string target_;
   std::unique_ptr<net::HttpClient> client_;
   bool stopped_ = false;
   net::Loop loop_;  ///< last: its thread uses the members above

@@ -45,6 +45,15 @@ TEST(Security, AKeySaysWhoseARequestIs) {
   Keyed keyed("{}");
   EXPECT_EQ(keyed.ask("alpha").substr(9, 3), "200");
   EXPECT_EQ(keyed.rig->ask(Rig::chat("", false, "x-api-key: beta\r\n")).substr(9, 3), "200");
+  // RFC 9110, 11.1 and 11.4: the scheme in any case, and blanks.
+  for (const char* said : {"bearer alpha", "BEARER  alpha", "Bearer \talpha", "Bearer   alpha  "}) {
+    EXPECT_EQ(keyed.rig->ask(Rig::chat("", false, std::string("Authorization: ") + said + "\r\n")).substr(9, 3), "200")
+        << said;
+  }
+  for (const char* said : {"Beareralpha", "Bearer", "Bearer ", "Basic alpha", "alpha"}) {
+    EXPECT_EQ(keyed.rig->ask(Rig::chat("", false, std::string("Authorization: ") + said + "\r\n")).substr(9, 3), "401")
+        << said;
+  }
   EXPECT_EQ(keyed.ask("gamma").substr(9, 3), "401");
   EXPECT_EQ(keyed.ask("").substr(9, 3), "401");
   const std::string none = keyed.rig->ask(Rig::chat("", false));
@@ -55,10 +64,10 @@ TEST(Security, AKeySaysWhoseARequestIs) {
   EXPECT_EQ(keyed.rig->ask("GET /v1/models HTTP/1.1\r\nHost: h\r\n\r\n").substr(9, 3), "401");
   EXPECT_EQ(keyed.rig->ask("GET /health HTTP/1.1\r\nHost: h\r\n\r\n").substr(9, 3), "200");
   keyed.rig->settled();
-  ASSERT_EQ(keyed.rig->sink.all.size(), 2U);
+  ASSERT_EQ(keyed.rig->sink.all.size(), 6U);
   EXPECT_NE(keyed.rig->sink.all[0].request.tenant, keyed.rig->sink.all[1].request.tenant);
   const auto usage = nlohmann::json::parse(Rig::body_of(keyed.rig->admin("/usage")));
-  EXPECT_EQ(usage["tenants"]["shop"]["requests"], 1) << usage;
+  EXPECT_EQ(usage["tenants"]["shop"]["requests"], 5) << usage;
   for (const std::string& headers : keyed.rig->upstream.headers) {
     EXPECT_EQ(headers.find("alpha"), std::string::npos) << "a client's key is not for engines";
     EXPECT_EQ(headers.find("beta"), std::string::npos);

@@ -23,7 +23,7 @@ void ControlStrand::arrive(const Request& request, std::shared_ptr<Stream> strea
 
 void ControlStrand::first_token(RequestId id) { post_soon({Kind::FirstToken, id}); }
 
-void ControlStrand::unseen(RequestId id) { post_soon({Kind::Unseen, id}); }
+void ControlStrand::unseen(RequestId id, bool decodes) { post_soon({decodes ? Kind::Whole : Kind::Unseen, id}); }
 
 void ControlStrand::report(const StepReport& report, Instant received) {
   post({Kind::Report, RequestId{-1}, Reported{report, received}});
@@ -211,6 +211,10 @@ void ControlStrand::handle(Event& event, Instant at) {
       book_.prompt_done(event.id, now);
       requests_.first_token(event.id, now);
       break;
+    case Kind::Whole:
+      // Step reports show its steps; without them its prompt would seem to wait for as long as it decodes.
+      if (const auto i = index_.find(book_.at(event.id)); i && !watch_.hears_steps(*i)) book_.unseen(event.id);
+      [[fallthrough]];
     case Kind::Unseen:
       if (ledger_ != nullptr) ledger_->unseen(event.id, now);
       break;

@@ -69,8 +69,8 @@ class ControlStrand final : private control::RequestPort, private control::Insta
   /// `model`: the requested one, by its index in GatewayOptions::models.
   void arrive(const Request& request, std::shared_ptr<Stream> stream, carbon::ModelId model = {});
   void first_token(RequestId id);
-  /// Its answer comes as a whole: its tokens are not seen individually.
-  void unseen(RequestId id);
+  /// Its answer comes as a whole: its tokens are not seen individually. `decodes`: it is known to have tokens.
+  void unseen(RequestId id, bool decodes);
   void prefill_done(RequestId id);
   void withdrawn(RequestId id, bool taken);
   /// The request's engine refused the connection, or was lost without a byte of an answer; `sent`: the request may have
@@ -156,7 +156,7 @@ class ControlStrand final : private control::RequestPort, private control::Insta
   [[nodiscard]] const Histogram& report_to_command_ns() const { return report_to_command_ns_; }
 
  private:
-  enum class Kind : std::uint8_t { Arrive, FirstToken, Unseen, PrefillDone, Report, Reading, Tick, Leave, Run };
+  enum class Kind : std::uint8_t { Arrive, FirstToken, Unseen, Whole, PrefillDone, Report, Reading, Tick, Leave, Run };
   using Task = std::function<void(control::FleetLoop&, Instant)>;
   struct Arriving {
     Request request;

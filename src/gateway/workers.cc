@@ -164,9 +164,8 @@ Result<InstanceId> WorkerRegistry::add(const WorkerOptions& stated, std::string_
 
 void WorkerRegistry::name_to_agents(const WorkerOptions& worker, InstanceId id) {
   if (agents_ == nullptr || (worker.step_reports.empty() && worker.url.empty())) return;
-  const InstanceId before = agents_->know(
-      worker.step_reports.empty() ? net::normalised_url(worker.url, "url").value_or(worker.url) : worker.step_reports,
-      id);
+  const InstanceId before =
+      agents_->know(net::engine_name(worker.step_reports, worker.url, "url").value_or(worker.url), id);
   // The engine that was there before is gone.
   if (before != kNoInstance) {
     control_.run([this, before](control::FleetLoop&, Instant now) { forget(before, now); });

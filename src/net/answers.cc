@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <nlohmann/json.hpp>
 
 #include "net/append.h"
@@ -11,6 +12,19 @@ namespace wattle::net {
 
 void answer_json(Exchange& exchange, int status, const nlohmann::ordered_json& body) {
   exchange.respond(status, "application/json", json_text(body));
+}
+
+std::string percent_decoded(std::string_view text) {
+  std::string out;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    unsigned char byte = 0;
+    const std::string_view digits = text[i] == '%' ? text.substr(i + 1, 2) : std::string_view();
+    const char* const end = digits.data() + digits.size();
+    const bool escaped = digits.size() == 2 && std::from_chars(digits.data(), end, byte, 16).ptr == end;
+    out += escaped ? static_cast<char>(byte) : text[i];
+    i += escaped ? 2 : 0;
+  }
+  return out;
 }
 
 void answer_error(Exchange& exchange, const ApiError& error, std::string_view extra) {

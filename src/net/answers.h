@@ -2,6 +2,7 @@
 // Answers that every HTTP plane gives: clients', the gateway's admin, agents', planners'.
 #include <initializer_list>
 #include <nlohmann/json_fwd.hpp>
+#include <string>
 #include <string_view>
 
 #include "net/exchange.h"
@@ -16,6 +17,8 @@ void answer_problem(Exchange& exchange, int status, std::string_view what);  ///
 void answer_not_found(Exchange& exchange);
 /// The request's method; GET for HEAD, whose answers leave their body out by themselves.
 [[nodiscard]] std::string_view method_of(const Exchange& exchange);
+/// A part of a path as it is meant (RFC 3986, 2.1): clients may write a name's slash as %2F. What is no escape stays.
+[[nodiscard]] std::string percent_decoded(std::string_view text);
 /// Says 405 unless the request has one of the methods that its path serves, all of which are named.
 [[nodiscard]] bool only(Exchange& exchange, std::initializer_list<std::string_view> methods);
 

@@ -27,6 +27,9 @@ struct Endpoint {
 Result<Endpoint> resolve_endpoint(std::string_view url, std::string_view where);
 /// The same text for all URLs of one scheme, host, port and path; resolves nothing. Errors as above.
 Result<std::string> normalised_url(std::string_view url, std::string_view where);
+/// What gateway and agents call an engine: where it publishes its step reports or, if it publishes none, its URL as
+/// normalised. Errors: as normalised_url.
+Result<std::string> engine_name(const std::string& step_reports, std::string_view url, std::string_view where);
 
 enum class CallFailure : std::uint8_t {
   Connect,    ///< no connection; the request was not sent

@@ -5,6 +5,7 @@
 
 #include "net/client.h"
 #include "net/raw_server_test.h"
+#include "net/server.h"
 
 namespace wattle::net {
 namespace {
@@ -69,6 +70,11 @@ TEST(Endpoint, OneTextForOnePlace) {
   for (const char* url : {"http://h:1", "http://h:1/v1", "http://h:1/v1/", "h:1//v1"}) {
     EXPECT_EQ(normalised_url(url, "x").value(), "http://h:1") << url;
   }
+  for (const char* url : {"http://[::1]:9", "[0:0:0:0:0:0:0:1]:9/", "http://[0::0001]:9"}) {
+    EXPECT_EQ(normalised_url(url, "x").value(), "http://[::1]:9") << url;
+  }
+  EXPECT_EQ((HostPort{"::1", 9}.text()), "[::1]:9");
+  EXPECT_EQ((HostPort{"h", 9}.text()), "h:9");
   EXPECT_EQ(resolve_endpoint("http://127.0.0.1:1/llm/v1/", "x")->prefix, "/llm");
   EXPECT_EQ(resolve_endpoint("http://127.0.0.1:1/v1x", "x")->prefix, "/v1x");
   EXPECT_EQ(normalised_url("unix:/a", "x").value(), "unix:/a");

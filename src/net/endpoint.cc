@@ -1,4 +1,5 @@
 // Where requests go, out of a URL.
+#include <arpa/inet.h>
 #include <fmt/format.h>
 #include <netdb.h>
 #include <sys/un.h>
@@ -115,9 +116,18 @@ Result<std::string> normalised_url(std::string_view url, std::string_view where)
   if (!parts) return std::unexpected(parts.error());
   if (!parts->unix_path.empty()) return std::string(url);
   std::string host = parts->host;
+  std::array<char, INET6_ADDRSTRLEN> same{};  // ::1 is 0:0:0:0:0:0:0:1
+  in6_addr address{};
+  if (::inet_pton(AF_INET6, host.c_str(), &address) == 1) {
+    host = ::inet_ntop(AF_INET6, &address, same.data(), same.size());
+  }
   std::ranges::transform(host, host.begin(),
                          [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
-  return fmt::format("http://{}:{}{}", host, parts->port, parts->prefix);
+  return fmt::format("http://{}{}", HostPort{host, parts->port}.text(), parts->prefix);
+}
+
+Result<std::string> engine_name(const std::string& step_reports, std::string_view url, std::string_view where) {
+  return step_reports.empty() ? normalised_url(url, where) : step_reports;
 }
 
 }  // namespace wattle::net

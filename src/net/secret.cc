@@ -62,9 +62,11 @@ std::string random_key(std::string_view prefix) {
 }
 
 std::string_view bearer(std::string_view authorization) {
-  constexpr std::string_view kScheme = "Bearer ";
-  if (authorization.size() < kScheme.size() || !same_name(authorization.substr(0, kScheme.size()), kScheme)) return {};
-  return authorization.substr(kScheme.size());
+  constexpr std::string_view kSpace = " \t";
+  const std::size_t end = authorization.find_first_of(kSpace);
+  if (end == std::string_view::npos || !same_name(authorization.substr(0, end), "Bearer")) return {};
+  const std::size_t token = authorization.find_first_not_of(kSpace, end);
+  return token == std::string_view::npos ? std::string_view() : authorization.substr(token);
 }
 
 }  // namespace wattle::net

@@ -21,7 +21,8 @@ using Digest = std::array<std::uint8_t, 32>;
 [[nodiscard]] std::optional<Digest> digest_of_hex(std::string_view text);
 /// 256 random bits as text: `prefix`, then 64 hexadecimal digits.
 [[nodiscard]] std::string random_key(std::string_view prefix);
-/// What an Authorization field says behind "Bearer "; empty: it says something else.
+/// The token of an Authorization field of scheme Bearer, in any case and behind any blanks (RFC 9110, 11.4); empty: it
+/// says something else.
 [[nodiscard]] std::string_view bearer(std::string_view authorization);
 
 }  // namespace wattle::net

@@ -211,6 +211,10 @@ void HttpServer::stop(Span grace, const std::function<void()>& last_words, const
   on_every_loop(server, [each](std::size_t i) { each(i, [](Connection& c) { c.gone(); }); });
 }
 
+std::string HostPort::text() const {
+  return fmt::format("{}:{}", host.find(':') == std::string::npos ? host : "[" + host + "]", port);
+}
+
 Result<HostPort> parse_host_port(std::string_view text, std::string_view where) {
   const std::size_t colon = text.rfind(':');
   HostPort out;

@@ -34,8 +34,10 @@ class HttpServer {
 
 /// "host:port" for flags; IPv6 hosts in brackets.
 struct HostPort {
-  std::string host;
+  std::string host;  ///< without brackets
   std::uint16_t port = 0;
+  /// As parse_host_port reads it.
+  [[nodiscard]] std::string text() const;
 };
 Result<HostPort> parse_host_port(std::string_view text, std::string_view where);
 

@@ -48,6 +48,14 @@ Result<std::unique_ptr<Agent>> Agent::start(const AgentOptions& options, std::ve
         return bad_input("--engine " + engine.endpoint, "names GPU " + name + " twice");
       }
       gpus.push_back(number->second);
+      if (!fresh && !options.slots) {
+        const auto other = std::ranges::find(engines, impl->metered[number->second].holder,
+                                             [](const AgentEngine& e) { return e.instance.view.id; });
+        return bad_input("--engine " + engine.endpoint,
+                         "has GPU " + name + " of " + other->endpoint +
+                             ": whose energy would be whose? With --slots, where a planner runs one of them at a time, "
+                             "engines may share GPUs");
+      }
       if (!fresh) continue;
       impl->metered.push_back({*gpu, engine.instance.view.id, EnergyMeter(gpu->power_reading()), {}, 0, {}, {}});
     }

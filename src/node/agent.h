@@ -27,6 +27,7 @@ struct AgentOptions {
   std::map<std::string, std::string> facts = {};
   std::string rapl = "";    ///< root of the kernel's powercap tree, for the host's power; empty: not read
   bool power_caps = false;  ///< limit power where clocks cannot be locked (power_cap.h)
+  bool slots = false;       ///< a planner runs one engine at a time in each place: engines may share GPUs
   bool real_time = false;  ///< the deciding thread and those that call the driver have real-time priority, if permitted
   /// Total power that the GPUs may draw (policy/frequency/watt_budget.h); none: no limit.
   std::optional<Milliwatts> watt_budget = {};
@@ -53,9 +54,9 @@ struct AgentEngine {
 
 class Agent {
  public:
-  /// Opens NVML, finds the GPUs, cleans up after a predecessor, starts the guardian. Engines that never run at the same
-  /// time, except in a re-shard, may have the same GPUs (GpuShares). Errors: failure of any of these; a GPU named twice
-  /// by one engine.
+  /// Opens NVML, finds the GPUs, cleans up after a predecessor, starts the guardian. With AgentOptions::slots engines
+  /// may have the same GPUs (GpuShares). Errors: failure of any of these; a GPU named twice by one engine or, without
+  /// slots, by two.
   [[nodiscard]] static Result<std::unique_ptr<Agent>> start(const AgentOptions& options,
                                                             std::vector<AgentEngine> engines, journal::Sink& sink);
   ~Agent();
@@ -148,11 +149,15 @@ class Agent {
   /// None: no limit. Errors: less than the GPUs draw when idle. From any thread.
   [[nodiscard]] Result<void> set_budget(std::optional<Milliwatts> watts);
 
+  /// When it was started: another agent, or this one started again, whose meters count from 0, says another number.
+  [[nodiscard]] std::int64_t started_unix_us() const;
   /// AgentOptions::facts.
   [[nodiscard]] const std::map<std::string, std::string>& facts() const;
   /// From any thread: Prometheus text, and whether every part has been alive within three periods.
   [[nodiscard]] std::string metrics() const;
   [[nodiscard]] bool ready() const;
+  /// UUIDs of GPUs whose newest reading failed: what they draw is unknown. From any thread.
+  [[nodiscard]] std::vector<std::string> unread() const;
   [[nodiscard]] pid_t guardian_pid() const;
 
  private:

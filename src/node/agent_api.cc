@@ -1,6 +1,7 @@
 #include "node/agent_api.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <array>
 #include <charconv>
@@ -45,6 +46,7 @@ nlohmann::ordered_json known(const Agent::EngineStatus& engine, std::int64_t val
 
 std::string engines_json(const Agent& agent, std::int64_t after, std::optional<std::int64_t> steps) {
   nlohmann::ordered_json body;
+  body["started_unix_us"] = agent.started_unix_us();
   const auto engines = agent.engines();
   auto& list = body["engines"] = nlohmann::ordered_json::array();
   for (const auto& e : engines) {
@@ -348,8 +350,10 @@ void answer(Agent& agent, net::Exchange& exchange, const std::function<std::stri
       exchange.respond(200, "text/plain; version=0.0.4", agent.metrics() + (more_metrics ? more_metrics() : ""));
     }
   } else if (path == "/health") {
-    const bool ready = agent.ready();
-    exchange.respond(ready ? 200 : 503, "text/plain", ready ? "ready\n" : "stale\n");
+    if (!agent.ready()) return exchange.respond(503, "text/plain", "stale\n");
+    const auto unread = agent.unread();
+    exchange.respond(200, "text/plain",
+                     unread.empty() ? "ready\n" : fmt::format("degraded: cannot read {}\n", fmt::join(unread, ", ")));
   } else if (path == "/engines") {
     if (!only(exchange, {"GET"})) return;
     const std::string_view query = exchange.target().substr(std::min(path.size() + 1, exchange.target().size()));

@@ -68,6 +68,7 @@ struct Agent::Impl {
       : options(o), library(std::move(l)), host(o.rapl), pace(o.meter_period) {}
 
   AgentOptions options;
+  const std::int64_t started_unix_us = net::unix_now_ns() / 1'000;
   std::shared_ptr<const GpuLibrary> library;
   bool emulated = library->emulated();
   std::shared_ptr<LockKeeper> keeper;

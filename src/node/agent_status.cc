@@ -7,11 +7,22 @@ namespace wattle::node {
 
 const std::map<std::string, std::string>& Agent::facts() const { return impl_->options.facts; }
 
+std::int64_t Agent::started_unix_us() const { return impl_->started_unix_us; }
+
 bool Agent::ready() const {
   const Instant now = net::steady_now();
   const Span stale = Impl::kPeriod * 3;
   return now - Instant(impl_->last_cycle_ns) < stale && now - Instant(impl_->last_meter_ns) < stale &&
          impl_->actuator->responsive(stale);
+}
+
+std::vector<std::string> Agent::unread() const {
+  const std::lock_guard guard(impl_->meter_mutex);
+  std::vector<std::string> all;
+  for (const auto& m : impl_->metered) {
+    if (m.unread) all.push_back(m.gpu.uuid());
+  }
+  return all;
 }
 
 pid_t Agent::guardian_pid() const { return impl_->keeper->guardian_pid(); }

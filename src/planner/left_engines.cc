@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
+#include <limits>
+#include <type_traits>
 #include <utility>
 
 #include "base/file.h"
@@ -31,6 +33,23 @@ void write_whole(const fs::path& file, const std::string& text) {
   fs::remove(fresh, failed);
   net::log_line(net::LogLevel::Error, "what the next planner is to find was not written",
                 {{"error", written.error().message()}});
+}
+
+/// What a note says of a key; of another type than ours, it was written by another version: warned of and left out.
+template <typename T>
+T noted_as(const nlohmann::json& note, const char* key, T otherwise, const std::string& file) {
+  const auto found = note.is_object() ? note.find(key) : note.end();
+  if (found == note.end()) return otherwise;
+  if constexpr (std::is_same_v<T, std::int32_t>) {
+    if (found->is_number_integer() && *found >= std::numeric_limits<T>::min() &&
+        *found <= std::numeric_limits<T>::max())
+      return found->template get<T>();
+  } else if (found->type() == nlohmann::json(otherwise).type() || (found->is_number() && std::is_same_v<T, double>)) {
+    return found->template get<T>();
+  }
+  net::log_line(net::LogLevel::Warning, "an engine's note says something that it cannot be; it is left out",
+                {{"file", file}, {"key", key}, {"value", found->dump()}});
+  return otherwise;
 }
 
 }  // namespace
@@ -88,9 +107,11 @@ std::optional<control::PlanExecutor::Member> PlannedFleet::adopt(std::int32_t id
   const auto name = fmt::format("engine-{}", id);
   const auto log = (fs::path(options_.logs) / (name + ".log")).string();
   auto process = launch::Child::adopt(name, {"mock-engine", "--id", name}, log, trace_of(name));
-  const auto text = read_file((fs::path(options_.state) / (name + ".json")).string());
-  const auto noted = nlohmann::json::parse(text ? *text : "", nullptr, false);
-  const std::string endpoint = noted.is_object() ? noted.value("endpoint", "") : "";
+  const auto file = (fs::path(options_.state) / (name + ".json")).string();
+  const auto text = read_file(file);
+  const auto note_of = nlohmann::json::parse(text ? *text : "", nullptr, false);
+  const auto noted = [&](const char* key, auto otherwise) { return noted_as(note_of, key, otherwise, file); };
+  const auto endpoint = noted("endpoint", std::string());
   auto slot = std::ranges::find(slots_, endpoint, &EngineSlot::fpm);
   if (process && slot == slots_.end()) {
     // It died between the start and the note, or a slot is gone from the command line: nobody can use it.
@@ -107,13 +128,13 @@ std::optional<control::PlanExecutor::Member> PlannedFleet::adopt(std::int32_t id
   }
   engine.slot = static_cast<std::size_t>(slot - slots_.begin());
   engine.process.emplace(std::move(*process));
-  engine.worker = noted.value("worker", "");
-  engine.pool = PoolId(noted.value("pool", home_[slot->pool].value()));
-  engine.weight = noted.value("weight", 0.0);
-  engine.decode = InstanceId(noted.value("decode", kNoInstance.value()));
-  engine.warms = noted.value("warms", true);
-  engine.offered = noted.value("offered", false);
-  engine.served = engine.offered || noted.value("draining", false);
+  engine.worker = noted("worker", std::string());
+  engine.pool = PoolId(noted("pool", home_[slot->pool].value()));
+  engine.weight = noted("weight", 0.0);
+  engine.decode = InstanceId(noted("decode", kNoInstance.value()));
+  engine.warms = noted("warms", true);
+  engine.offered = noted("offered", false);
+  engine.served = engine.offered || noted("draining", false);
   engine.up_since = now();
   const bool healthy = answers(engine);
   const auto seen = look(engine);  // forgets the gateway's name of it if that has restarted
@@ -141,8 +162,15 @@ Result<void> PlannedFleet::give(const std::string& json) {
 }
 
 void PlannedFleet::adopt_left(Mode mode) {
-  if (const auto text = read_file((fs::path(options_.state) / kPlanFile).string())) {
-    if (auto plan = read_given(*text)) given_->give(std::move(*plan));
+  const std::string plan_file = (fs::path(options_.state) / kPlanFile).string();
+  if (const auto text = read_file(plan_file)) {
+    auto plan = read_given(*text);
+    if (plan) {
+      given_->give(std::move(*plan));
+    } else {
+      net::log_line(net::LogLevel::Warning, "the plan that a planner left cannot be read; it is left out",
+                    {{"file", plan_file}, {"error", plan.error().message()}});
+    }
   }
   std::vector<std::int32_t> ids;
   std::error_code failed;

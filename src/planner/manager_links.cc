@@ -38,10 +38,28 @@ std::optional<Plan> ManagerLinks::plan(const Observation& seen) {
   std::vector<const Plan*> parts;
   for (Part& part : parts_) {
     ask(part, seen);
-    if (part.last) parts.push_back(&*part.last);
+    if (!part.last) continue;
+    const auto shared = shared_pool(parts, *part.last);
+    if (shared && shared != part.shared) {
+      net::log_line(net::LogLevel::Error, "two managers plan one pool (--pools); what the second says is not heard",
+                    {{"pool", shared->value()}, {"second", part.url}});
+    }
+    part.shared = shared;
+    if (!shared) parts.push_back(&*part.last);
   }
   if (parts.empty()) return std::nullopt;
   return merged(parts, seen.view());
+}
+
+std::optional<PoolId> shared_pool(const std::vector<const Plan*>& before, const Plan& part) {
+  for (const PlanLevel& level : part.levels) {
+    if (level.pool && std::ranges::any_of(before, [&](const Plan* plan) {
+          return std::ranges::find(plan->levels, level.pool, &PlanLevel::pool) != plan->levels.end();
+        })) {
+      return level.pool;
+    }
+  }
+  return std::nullopt;
 }
 
 Plan merged(const std::vector<const Plan*>& parts, const policy::ScalingView& view) {

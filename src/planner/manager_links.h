@@ -19,20 +19,25 @@ class ManagerLinks {
   [[nodiscard]] bool any() const { return !parts_.empty(); }
 
   /// Asks all of them, one after the other. Of one that does not answer the last part holds, without its steps; what
-  /// nobody has planned yet stays as it is. None: nobody has ever answered.
+  /// nobody has planned yet stays as it is. Of two that plan one pool the first counts, which is logged. None: nobody
+  /// has ever answered.
   [[nodiscard]] std::optional<Plan> plan(const Observation& seen);
 
  private:
   struct Part {
     std::string url;
     std::optional<Plan> last;
-    bool answers = true;  ///< when last asked; so that a change is logged once
+    bool answers = true;                ///< when last asked; so that a change is logged once
+    std::optional<PoolId> shared = {};  ///< a pool that one before it plans, too; likewise
   };
   void ask(Part& part, const Observation& seen);
 
   std::vector<Part> parts_;
   launch::AdminCaller caller_;
 };
+
+/// A pool that this part plans and one of those before it plans, too. None: they plan pools of their own.
+[[nodiscard]] std::optional<PoolId> shared_pool(const std::vector<const Plan*>& before, const Plan& part);
 
 /// Several managers' parts as one plan: pools that none of them plans and classes that none of them routes stay as they
 /// are.

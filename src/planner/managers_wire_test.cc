@@ -160,6 +160,14 @@ TEST(ManagersWire, APartArrivesWithItsLevels) {
   EXPECT_STREQ(read->reason, "part");
 }
 
+TEST(ManagerLinks, APoolThatTwoManagersPlanIsFound) {
+  const Plan first = part(0, 1), second = part(1, 2), other = part(2, 1);
+  const Plan again = part(1, 5);
+  EXPECT_EQ(shared_pool({}, first), std::nullopt);
+  EXPECT_EQ(shared_pool({&first, &second}, other), std::nullopt);
+  EXPECT_EQ(shared_pool({&first, &second}, again), PoolId(1));
+}
+
 TEST(ManagerLinks, PoolsThatNobodyPlansStayAndNothingIsShed) {
   Observation seen = two_members();
   seen.members[1].pool = PoolId(0);

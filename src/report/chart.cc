@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "report/text.h"
 
@@ -233,16 +234,21 @@ std::string svg(const BarChart& chart) {
           std::back_inserter(out),
           "<rect class=\"part{}\" x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"18\"><title>{}</title></rect>", i,
           x, top + 19, std::max(0.0, width - 1.0), escape(fmt::format("{}: {}", bar.label, value)));
-      // Only where it fits: about 6.2 px a letter at this size.
-      const std::string shown = width > 6.2 * static_cast<double>(value.size()) + 10 ? value : number(bar.parts[i]);
-      if (width > 6.2 * static_cast<double>(shown.size()) + 8) {
-        fmt::format_to(std::back_inserter(out), "<text class=\"in part{}\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>", i,
-                       x + 6, top + 32, escape(shown));
+      // Only where it fits: about so many px a letter at its size there.
+      for (const auto& [where, letter] : {std::pair{"screen", 6.2}, {"phone", 9.8}}) {
+        const std::string shown =
+            width > letter * static_cast<double>(value.size()) + 10 ? value : number(bar.parts[i]);
+        if (width <= letter * static_cast<double>(shown.size()) + 8) continue;
+        fmt::format_to(std::back_inserter(out), "<text class=\"in part{} {}\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>", i,
+                       where, x + 6, top + 32, escape(shown));
       }
       x += width;
     }
-    fmt::format_to(std::back_inserter(out), "<text class=\"bar-total\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text></g>", x + 7,
-                   top + 32, escape(bar.total));
+    // Beside the longest bar a phone has no room.
+    fmt::format_to(std::back_inserter(out),
+                   "<text class=\"bar-total screen\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>"
+                   "<text class=\"bar-total phone\" x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"end\">{}</text></g>",
+                   x + 7, top + 32, escape(bar.total), kWidth - left, top + 14, escape(bar.total));
     top += kPitch;
   }
   return out + "</svg>";

@@ -85,6 +85,9 @@ TEST_F(Report, OnePageShowsEveryRun) {
   EXPECT_EQ(count(page, "class=\"chart\""), 4U + 2U + 3U + 3U * 4U);
   EXPECT_EQ(count(page, "class=\"wide screen\""), count(page, "class=\"wide phone\""));
   EXPECT_GE(count(page, "<polyline"), 3U * 20U);
+  // On a phone a total stands above its bar, at the right: beside the longest bar it would be cut.
+  EXPECT_EQ(count(page, "class=\"bar-total screen\""), 3U);
+  EXPECT_EQ(count(page, "class=\"bar-total phone\" x=\"632.0\""), 3U);
 }
 
 TEST_F(Report, ThePageNeedsNoNetwork) {

@@ -173,6 +173,16 @@ std::string place_of(const config::Origins& origins, const std::string& section,
   return origins.of(shorthand);
 }
 
+Error of_recipe(Error error, const Recipe& recipe) {
+  if (recipe.origins && recipe.origins->has(error.where)) {
+    error.where = fmt::format("{}: {}", recipe.origins->of(error.where), error.where);
+  }
+  if (!recipe.name.empty() && (recipe.file.empty() || error.message().find(recipe.file) == std::string::npos)) {
+    error.what += fmt::format(" (recipe {})", recipe.name);
+  }
+  return error;
+}
+
 Result<LoadedRecipe> recipe_from_text(std::string_view text, const std::string& file,
                                       const std::vector<Override>& overrides, const config::Project& project,
                                       Unfit unfit) {

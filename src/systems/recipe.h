@@ -73,6 +73,10 @@ struct LoadedRecipe {
   config::Origins origins;
 };
 
+/// The error with the place of a key that `where` names alone, and with the recipe's name where it does not say the
+/// recipe's file: several recipes are run beside each other.
+[[nodiscard]] Error of_recipe(Error error, const Recipe& recipe);
+
 /// What becomes of an override whose key belongs to a policy that the recipe does not choose: compared recipes share
 /// their overrides.
 enum class Unfit : std::uint8_t { Refused, Ignored };

@@ -258,6 +258,7 @@ Result<void> EmulatedFleet::start_control(const FleetPlan& plan) {
   objective(gateway, "--itl-slo-ms", scenario.slo.itl);
   objective(gateway, "--tbt-slo-ms", scenario.slo.tbt);
   objective(gateway, "--e2e-slo-ms", scenario.slo.e2e);
+  if (plan.scales) agent.emplace_back("--slots");
   for (const auto& engine : engines_) {
     agent.insert(agent.end(), {"--engine", fmt::format("{}={}@{}", engine.fpm, fmt::join(engine.gpus, ","),
                                                        role_name(engine.role))});

@@ -33,6 +33,16 @@ def main() -> None:
                                      "--worker", f"{decode['url']}=decode,fpm={decode['fpm']}",
                                      *recipe, "--ttft-slo-ms", "600", "--itl-slo-ms", "60", "--agent", agent["admin"],
                                      "--carbon-g-per-kwh", "360", "--journal", run)
+            # What two engines draw together is neither's, unless only one of them runs at a time.
+            shares = ("agent", "--engine", "tcp://127.0.0.1:1=0", "--engine", "tcp://127.0.0.1:2=1,0", "--nvml", flags.nvml,
+                      "--state", os.path.join(folder, "other"), "--gpu-locks", os.path.join(folder, "locks"))
+            done = subprocess.run([flags.wattle, *shares], env=node.env, capture_output=True, text=True, timeout=PATIENCE_S)
+            assert done.returncode == 2 and "has GPU 0 of tcp://127.0.0.1:1" in done.stderr and "--slots" in done.stderr, done
+            _, places = node.start(*shares, "--slots")
+            energy = lambda: [e["energy_uj"] for e in json.loads(get(places["admin"] + "/engines"))["engines"]]
+            eventually("its meters count", lambda: energy()[0] > 0)
+            assert get(places["admin"] + "/health") == "ready\n"
+
             eventually("the gateway finds its engines", lambda: all(
                 worker["is_healthy"] for worker in json.loads(get(at["admin"] + "/workers"))["workers"]))
             eventually("meters are read", lambda: json.loads(get(at["admin"] + "/usage"))["energy_j"]["metered"] > 0)

@@ -129,6 +129,8 @@ def main() -> None:
         direct = pathlib.Path(folder) / "direct.csv"
         direct.write_text("datetime_utc,ci_direct_gco2_kwh\n" + "".join(f"2024-01-01 {h:02}:00:00,{100 + h}\n" for h in range(6)))
         csv = ("--source", "csv-direct", "--file", str(direct))
+        run = carbon(*csv, "--kind", "marginal")
+        expect(run.returncode == 2 and str(direct) in run.stderr, "the file is named", run)
         run = carbon(*csv, "--from", "2024-01-01 01:00", "--to", "2024-01-01 03:00")
         expect(run.returncode == 0 and run.stdout.split()[1:] == ["2024-01-01T01:00:00Z,101,0,0", "2024-01-01T02:00:00Z,102,0,0"],
                "from and to hold of a file, too", run)

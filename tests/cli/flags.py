@@ -88,6 +88,24 @@ def faults_of_what_is_not_there() -> None:
             check(done.returncode == 2 and words in done.stderr and "s.toml:" in done.stderr, (fault, done))
 
 
+def recipes_are_named() -> None:
+    """One broken recipe hides no other one, and what does not suit a scenario says which recipe it is of."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name, "recipes")
+        folder.mkdir()
+        (folder / "broken.toml").write_text('[frequency]\npolicy = "nope"\n')
+        (folder / "zz-late.toml").write_text('extends = "voltanallm"\n[predictor]\nonline = true\nring = 10\nwindow = 20\n')
+        env = {**os.environ, "WATTLE_HOME": name}
+        for json_too in ((), ("--json",)):
+            done = run("recipes", *json_too, env=env)
+            check(done.returncode == 2 and "broken.toml:2" in done.stderr and "zz-late" in done.stdout, done)
+        refused("zz-late.toml:5: predictor.window", "--recipe", "static-max", "--recipe", "zz-late", env=env,
+                scenario="azure-conv-2p2d")
+        refused("(recipe freesh)", "--recipe", "static-max", "--recipe", "freesh")
+        refused("(recipe static-sweet-autoscale)", "--recipe", "static-max", "--recipe", "static-sweet-autoscale",
+                scenario="azure-conv-2p2d")
+
+
 def sim(*arguments: str, scenario: str = "synthetic-poisson", **more) -> subprocess.CompletedProcess:
     return run("sim", scenario, *arguments, **more)
 
@@ -263,6 +281,15 @@ def values_out_of_bounds() -> None:
     check(done.returncode == 2 and "is the second at http://localhost:3" in done.stderr, done)
     done = run("gateway", "--model", "m", "--check", "--worker", "http://127.0.0.1:1", "--traces-endpoint", "https://127.0.0.1:1")
     check(done.returncode == 2 and "--traces-endpoint: " in done.stderr and "http://" in done.stderr, done)
+    for flag in ("--carbon-g-per-kwh", "--gpu-usd-per-h"):
+        done = run("gateway", "--model", "m", "--check", "--worker", "http://127.0.0.1:1", flag, "1e308")
+        check(done.returncode == 2 and flag in done.stderr and "10000" in done.stderr, done)
+    with tempfile.TemporaryDirectory() as folder:
+        token = pathlib.Path(folder, "token")
+        for text in ("a secret of\nsome length\n", "a secret of some length \n", "a secret of some\0length"):
+            token.write_text(text)
+            done = run("gateway", "--model", "m", "--check", "--worker", "http://127.0.0.1:1", "--admin-token-file", str(token))
+            check(done.returncode == 2 and "--admin-token-file: " in done.stderr and "one line" in done.stderr, (text, done))
     slots = ["--slot", "0=0@ipc:///x", "--slot", "0=1@ipc:///x"]
     planner = ["planner", "throttllem-llama2-13b-autoscale", "--recipe", "static-max", "--gateway", "http://127.0.0.1:1", "--check"]
     done = run(*planner, *slots)
@@ -403,7 +430,7 @@ def replay_without_answers() -> None:
     server.shutdown()
 
 
-for test in (version, a_temporary_folder_that_is_not_there, pools_of_windows, unknown_flag, full_disk, faults_of_what_is_not_there, runs_of_nothing,
+for test in (version, a_temporary_folder_that_is_not_there, pools_of_windows, unknown_flag, full_disk, faults_of_what_is_not_there, recipes_are_named, runs_of_nothing,
              who_plans_by_a_profile_needs_no_maximum_load, less_work_is_no_saving,
              who_kept_everything, objectives_nobody_stated, a_cost_without_a_price, a_carbon_of_no_known_intensity, gaps_of_a_tier, one_folder_each, beside_the_scenario, values_out_of_bounds, nothing_is_ignored,
              deployments_are_checked_by_what_would_run, no_metrics, outputs, replay_without_answers):

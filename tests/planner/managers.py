@@ -21,7 +21,6 @@ name = "two-pools"
 llm = "{MODEL}"
 [workload]
 synthetic = "azure-conv"
-rate_per_s = 2.0
 max_output_tokens = 300
 [engine]
 gpu_memory_utilization = 0.95
@@ -121,7 +120,7 @@ class Fleet:
                 fpm = free_endpoint(self.folder)
                 slots += ["--slot", f"{shape}={','.join(some)}@{fpm},node={n}"]
                 engines += ["--engine", f"{fpm}={','.join(some)}"]
-        agent = self.start("agent", "agent", *engines, "--recipe", "dynamollm", "--scenario", self.scenario, "--gpu", "h100",
+        agent = self.start("agent", "agent", *engines, "--slots", "--recipe", "dynamollm", "--scenario", self.scenario, "--gpu", "h100",
                            "--llm", MODEL, "--set", "frequency.epoch_s=1", "--nvml", self.flags.nvml, "--state",
                            os.path.join(self.folder, "locks"))
         _, gateway = self.node.start("gateway", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--model", MODEL,

@@ -2,6 +2,7 @@
 planner at work; the next one has the same engines. Without --state running requests end before their engine does. What a
 page in a browser sends to a planner is refused, and errors are JSON."""
 import argparse
+import glob
 import json
 import os
 import signal
@@ -27,8 +28,8 @@ class Bench:
         self.words = ["planner", "throttllem-llama2-13b-autoscale", "--recipe", "static-max", "--gateway", self.admin, "--slot",
                       f"2=0,1,2,3@{free_endpoint(folder)}", "--logs", os.path.join(folder, "logs")]
 
-    def start(self, *more: str) -> tuple[subprocess.Popen, str]:
-        process, at = self.node.start(*self.words, *more)
+    def start(self, *more: str, log: str | None = None) -> tuple[subprocess.Popen, str]:
+        process, at = self.node.start(*self.words, *more, log=log)
         return process, at["admin"]
 
     def fails(self, *more: str) -> str:
@@ -63,8 +64,23 @@ def with_state(bench: Bench) -> None:
     bench.node.stop(process)
     assert process.returncode == 0 and pids_left(bench.state) == {first}, "a planner that ends in order leaves its engine"
     bench.serves("between two planners")
-    process, admin = bench.start(*keep)
+    note, = glob.glob(os.path.join(bench.state, "engine-*.json"))
+    with open(note, encoding="utf-8") as file:
+        said = json.load(file)
+    with open(note, "w", encoding="utf-8") as file:  # as another version may have written it
+        json.dump({**said, "weight": "much", "decode": 1.5, "warms": None}, file)
+    plan = os.path.join(bench.state, "plan.json")
+    with open(plan, "w", encoding="utf-8") as file:
+        file.write('{"instances": 3}')
+    log = os.path.join(bench.folder, "log")
+    process, admin = bench.start(*keep, log=log)
     assert engine_of(admin) == first, "the next one has the same engine"
+    with open(log, encoding="utf-8") as file:
+        warnings = file.read()
+    assert f"left out file={plan}" in warnings, warnings
+    os.remove(plan)
+    assert all(note in line for line in warnings.splitlines() if "key=" in line), warnings
+    assert all(f"key={key}" in warnings for key in ("weight", "decode", "warms")), warnings
 
     bench.node.stop(process, signal.SIGKILL)
     with socket.socket() as taken:

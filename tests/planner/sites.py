@@ -16,8 +16,6 @@ SCENARIO = f"""
 name = "two-sites"
 llm = "{MODEL}"
 [workload]
-requests = 400
-rate_per_s = 2.0
 synthetic = "azure-conv"
 [classes]
 prompt_below = [400]

@@ -69,8 +69,6 @@ def scenario_text(base: str, key: str) -> str:
 name = "sources"
 llm = "{MODEL}"
 [workload]
-requests = 400
-rate_per_s = 2.0
 synthetic = "azure-conv"
 [classes]
 prompt_below = [400]

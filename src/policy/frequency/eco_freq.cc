@@ -201,12 +201,14 @@ EcoFreq::Wish EcoFreq::wish(const InstanceView& view, Instant now) {
   const Span prompts = prompt_budget(view);
   const Span decodes = decode_budget(view);
   const Span allowed = std::min(prompts, decodes);
-  const ClockChoice choice = clock_for(rule_, shape, price_ ? 0 : view.step.waiting_requests, allowed, latency);
+  const bool begun = !shape.idle();  // of what only waits nothing can be predicted
+  const ClockChoice choice =
+      clock_for(rule_, shape, price_ && begun ? 0 : view.step.waiting_requests, allowed, latency);
   if (!choice.believed) {
     ++disbelieved_;
     return {choice.clock, choice.reason, -1};
   }
-  if (price_) return priced(view, now, prompts, decodes, choice);
+  if (price_ && begun) return priced(view, now, prompts, decodes, choice);
   std::int64_t kv_tokens_max = kAnyKv;
   if (!choice.predicted) return {choice.clock, choice.reason, kv_tokens_max};
   // Too slow as well, but as fast as the top: it stands as long as that is so.

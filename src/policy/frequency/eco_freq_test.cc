@@ -97,6 +97,17 @@ TEST(EcoFreq, WaitingRequestsMeanTheMaximumWithoutAskingThePredictor) {
   view.step.waiting_requests = 1;
   EXPECT_EQ(policy.choose(view, {&model, nullptr}, Instant{}).clock, kHigh);
   EXPECT_EQ(model.asked, 0);
+  // Where waiting has a price, too, nothing can be predicted of what only waits.
+  const PlaneModel by_requests({{kLow, {0, 100, 0, 100}}, {kHigh, {0, 75, 0, 75}}});
+  const CubicPower power;
+  EcoFreqOptions at_a_price = options();
+  at_a_price.late_tokens = 0.01;
+  Asked priced(at_a_price, {&by_requests, &power});
+  view.step.shape = {};
+  const auto decision = priced.choose(view, {&by_requests, &power}, Instant{});
+  EXPECT_EQ(decision.clock, kHigh);
+  EXPECT_STREQ(decision.reason, "requests wait: maximum");
+  EXPECT_EQ(priced.disbelieved(), 0);
 }
 
 TEST(EcoFreq, IdleGoesDownAndLostGoesUp) {
