@@ -224,6 +224,9 @@ std::string GatewayMetrics::text(const journal::RequestCounts& counts, const std
   number("wattle_gateway_length_predictions_total", "counter", "Output lengths asked for", extras.lengths.predicted);
   number("wattle_gateway_length_fallbacks_total", "counter",
          "Output lengths answered by a constant, because the predictor was no better", extras.lengths.fallen_back);
+  number("wattle_gateway_length_answers_total", "counter", "Answers that length trees were given to learn from",
+         extras.length_fits.answers);
+  number("wattle_gateway_length_fits_total", "counter", "Length trees grown from them", extras.length_fits.fits);
   const telemetry::FpmDrops& drops = extras.drops;
   number("wattle_gateway_reports_dropped_total", "counter", "Telemetry that could not be read",
          drops.bad_frames + drops.truncated + drops.wrong_shape + drops.other_version + drops.out_of_range);
