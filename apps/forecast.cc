@@ -110,7 +110,7 @@ void print_table(const ForecastTask& task, const std::vector<Row>& rows) {
              "MAPE", "pinball 50", "pinball 90", "cover 90", "R2", "fit s", "ms each");
   for (const Row& row : rows) {
     // Where seasonal-naive is all but exact there is nothing to be better than.
-    const bool comparable = naive > 1e-9 * std::abs(row.score.mae);
+    const bool comparable = naive > 1e-4 * std::abs(row.score.mae);
     const std::string against = comparable ? fmt::format("{:+.1f}%", 100.0 * (row.score.mae / naive - 1.0)) : "-";
     fmt::print("  {:<22} {:>8.3f} {:>8} {:>7.1f}% {:>10.3f} {:>10.3f} {:>8.1f}% {:>10.4f} {:>8.2f} {:>8.3f}\n",
                row.name, row.score.mae, against, 100.0 * row.score.mape, row.score.pinball_50, row.score.pinball_90,

@@ -223,8 +223,8 @@ void add_forecast_length(Command forecast, int& exit_code) {
   command.require_subcommand();
   const auto with_data = [](Command& of, LengthFlags& flags) {
     of.add_option("--data", flags.data,
-                  "JSON lines with prompt (or messages), output_tokens and, where known, prompt_tokens, max_tokens and "
-                  "tenant; a CSV with such columns; or a trace. In the order of time")
+                  "JSON lines with prompt (or messages), output_tokens and, where known, prompt_tokens, max_tokens, "
+                  "tenant and model; a CSV with such columns; or a trace. In the order of time")
         .required();
   };
   const auto with_training = [](Command& of, LengthFlags& flags) {

@@ -65,7 +65,8 @@ Result<LengthRow> row_of(std::string_view line, bool answers, const std::string&
     return bad_input(where, R"(is no JSON object; a line is {"prompt": TEXT, "output_tokens": NUMBER})");
   }
   LengthRow made;
-  for (const auto& [key, into] : {std::pair{"prompt", &made.prompt}, std::pair{"tenant", &made.tenant}}) {
+  for (const auto& [key, into] :
+       {std::pair{"prompt", &made.prompt}, std::pair{"tenant", &made.tenant}, std::pair{"model", &made.model}}) {
     const auto found = row.find(key);
     if (found == row.end() || found->is_null()) continue;
     if (!found->is_string()) return bad_input(where, fmt::format("{} is {}; it must be text", key, shown(*found)));
@@ -122,6 +123,7 @@ Result<LengthRows> read_csv(std::string_view text, const std::string& name, bool
   };
   const auto prompt = column("prompt");
   const auto tenant = column("tenant");
+  const auto model = column("model");
   struct Numbers {
     std::string_view name;
     std::int64_t least;
@@ -142,6 +144,7 @@ Result<LengthRows> read_csv(std::string_view text, const std::string& name, bool
     LengthRow row;
     if (prompt) row.prompt = csv->fields()[*prompt];
     if (tenant) row.tenant = csv->fields()[*tenant];
+    if (model) row.model = csv->fields()[*model];
     for (const auto& [key, least, into] : numbers) {
       const auto at = column(key);
       if (!at) continue;

@@ -195,9 +195,12 @@ std::unique_ptr<predict::PromptFeatures> ClientApi::hint_length(const net::Excha
   if (lengths == nullptr || !one_answer) return nullptr;
   const std::string tenant = tenants_.name_of(request.tenant);
   const auto [at, size] = asked.what.prompt_text;
-  auto features = std::make_unique<predict::PromptFeatures>(predict::features_of_json(
-      {.prompt_tokens = request.prompt_tokens, .max_tokens = request.max_tokens, .tenant = tenant},
-      std::string_view(exchange.body()).substr(at, size)));
+  auto features = std::make_unique<predict::PromptFeatures>(
+      predict::features_of_json({.prompt_tokens = request.prompt_tokens,
+                                 .max_tokens = request.max_tokens,
+                                 .tenant = tenant,
+                                 .model = options_.models[asked.model]},
+                                std::string_view(exchange.body()).substr(at, size)));
   if (request.predicted_output_tokens <= 0) request.predicted_output_tokens = lengths->predict(*features);
   return features;
 }

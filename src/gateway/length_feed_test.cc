@@ -69,6 +69,10 @@ TEST(LengthFeed, FinishedRequestsAreLearnedFromAndTheNextAreHinted) {
   const auto& learned = rig.fitted_on[0].prompt;
   const auto text = predict::features_of({}, "say it briefly");
   EXPECT_TRUE(std::equal(text.begin() + predict::kFirstWord, text.end(), learned.begin() + predict::kFirstWord));
+  const auto named = predict::features_of({.model = "m"});
+  for (std::size_t i = predict::kFirstWord - predict::kNameFeatures; i < predict::kFirstWord; ++i) {
+    EXPECT_EQ(learned[i], named[i]) << "its model";
+  }
   EXPECT_FLOAT_EQ(learned[1], std::log1p(5.0F)) << "the client's cap";
   EXPECT_EQ(rig.hint("briefly, please"), 3);
   EXPECT_EQ(rig.hint("an essay"), 1000);

@@ -79,7 +79,7 @@ Result<Judged> judge(std::span<const predict::LengthAnswer> answers, const Lengt
       over[i] = double{log_of(unseen[i])} - sums[i][static_cast<std::size_t>(round - 1)];
     }
   }
-  if (o.quantile != 0.5) judged.offset = quantile(std::move(over), o.quantile);  // absolute errors make the median
+  judged.offset = quantile(std::move(over), o.quantile);
   return judged;
 }
 

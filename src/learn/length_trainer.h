@@ -20,7 +20,7 @@ struct LengthTraining {
 inline constexpr std::size_t kFewestAnswers = 20;
 
 /// XGBoost's model in UBJSON, for LengthTrees::from_xgboost: trees on the absolute error of log(1 + tokens), and as its
-/// attribute "offset" what the quantile is above that. Answers are in the order of time: how trees of the first three
+/// attribute "offset" what the quantile is above them. Answers are in the order of time: how trees of the first three
 /// quarters err over the rest says how many there are to be, and the offset. Deterministic, one thread. Errors: fewer
 /// than kFewestAnswers; what XGBoost says.
 [[nodiscard]] Result<std::string> train_length_trees(std::span<const predict::LengthAnswer> answers,

@@ -83,9 +83,13 @@ struct Unread {
 void add_facts(const PromptFacts& facts, PromptFeatures& out) {
   out[kPromptTokens] = static_cast<float>(std::max(facts.prompt_tokens, 0));
   out[kCap] = static_cast<float>(std::max(facts.max_tokens, 0));
-  std::uint64_t name = kStart;
-  for (const char c : facts.tenant) name = (name ^ static_cast<unsigned char>(c)) * kPrime;
-  if (!facts.tenant.empty()) out[kShapeFeatures + spread(name) % kTenantFeatures] = 1.0F;
+  std::size_t first = kShapeFeatures;
+  for (const std::string_view name : {facts.tenant, facts.model}) {
+    std::uint64_t hash = kStart;
+    for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * kPrime;
+    if (!name.empty()) out[first + spread(hash) % kNameFeatures] = 1.0F;
+    first += kNameFeatures;
+  }
 }
 
 void take_logs(PromptFeatures& out) {

@@ -8,11 +8,11 @@
 
 namespace wattle::predict {
 
-inline constexpr std::size_t kTenantFeatures = 16;   ///< 1 at the tenant's, by hash of its name
+inline constexpr std::size_t kNameFeatures = 16;     ///< of tenants, and of models: 1 at its own, by hash of its name
 inline constexpr std::size_t kHashedFeatures = 256;  ///< words and pairs of words, by hash
 /// Prompt tokens, cap on the answer; of the text: words, question signs, lines, digits, code fences.
 inline constexpr std::size_t kShapeFeatures = 7;
-inline constexpr std::size_t kFirstWord = kShapeFeatures + kTenantFeatures;
+inline constexpr std::size_t kFirstWord = kShapeFeatures + 2 * kNameFeatures;
 inline constexpr std::size_t kPromptFeatures = kFirstWord + kHashedFeatures;
 using PromptFeatures = std::array<float, kPromptFeatures>;
 
@@ -24,6 +24,7 @@ struct PromptFacts {
   std::int32_t prompt_tokens = 0;  ///< as the driver has counted them
   std::int32_t max_tokens = 0;     ///< the client's cap
   std::string_view tenant = {};
+  std::string_view model = {};
 };
 
 /// Counts as log(1 + n). No allocation.

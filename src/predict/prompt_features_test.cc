@@ -39,11 +39,13 @@ TEST(PromptFeatures, CaseDoesNotMatterOrderDoes) {
   for (const float f : odd) EXPECT_TRUE(std::isfinite(f));
 }
 
-TEST(PromptFeatures, TenantsDiffer) {
+TEST(PromptFeatures, TenantsAndModelsDiffer) {
   const auto one = features_of({.tenant = "acme"});
   EXPECT_EQ(std::ranges::count(one, 1.0F), 0) << "counts are logs";
   EXPECT_EQ(std::ranges::count(one, std::log1p(1.0F)), 1);
   EXPECT_NE(one, features_of({.tenant = "globex"}));
+  EXPECT_NE(one, features_of({.model = "acme"}));
+  EXPECT_NE(features_of({.model = "a"}), features_of({.model = "b"}));
 }
 
 TEST(PromptFeatures, OfJsonAreThoseOfItsTexts) {

@@ -216,9 +216,10 @@ control::Served Simulation::close(Tag tag, Instant now) {
 void Simulation::leave(Tag tag, Fate fate, const char* reason, Instant now) {
   const RequestId id = flights_[tag].request.id;
   const InstanceId at = flights_[tag].decode != kNoInstance ? flights_[tag].decode : flights_[tag].prefill;
-  const Request request = flights_[tag].request;
+  const bool learns = setup_.length_learner && fate == Fate::Finished;
+  const Request request = learns ? flights_[tag].request : Request();
   const control::Served served = close(tag, now);
-  if (setup_.length_learner && fate == Fate::Finished) learn_length(request, served.output_tokens, now);
+  if (learns) learn_length(request, served.output_tokens, now);
   requests_.leave(id, fate, reason, served, now);
   if (at != kNoInstance) perhaps_drained(at, now);
 }

@@ -64,8 +64,8 @@ std::vector<Option<LengthOptions>> length_options() {
              "five-class classifier as good as the measured BERT proxy model (simulator); confusion: a classifier into "
              "the output sizes of [classes] (or [classify]) that is right in `accuracy` of all cases (simulator); "
              "learned: online, by "
-             "tenant and prompt length; trees: boosted trees over hashed words of the prompt, its length, tenant and "
-             "cap, grown again every 500 answers (a simulated prompt has no words)"),
+             "tenant and prompt length; trees: boosted trees over hashed words of the prompt, its length, tenant, "
+             "model and cap, grown again every 500 answers (a simulated prompt has no words)"),
       option("error_p95", &LengthOptions::error_p95, "", {0, 10},
              "oracle: Gaussian error; 95 % of predictions are off by at most this share of the true length"),
       option("quantile", &LengthOptions::quantile, "", {0.001, 0.999},

@@ -36,7 +36,7 @@ def made(count: int, seed: int) -> list[dict[str, object]]:
         ask = draw.choice(list(ASKS))
         filler = " ".join(draw.choice(["grid", "was", "clean", "on", "monday"]) for _ in range(draw.randrange(30)))
         rows.append({"prompt": f"{ask}: {filler}", "output_tokens": max(1, round(ASKS[ask] * draw.lognormvariate(0, 0.2))),
-                     "tenant": "made"})
+                     "tenant": "made", "model": "m"})
     return rows
 
 
@@ -93,7 +93,7 @@ def main() -> None:
 
         table = folder / "made.csv"
         with table.open("w", newline="") as file:
-            writer = csv.DictWriter(file, ["output_tokens", "tenant", "prompt"])
+            writer = csv.DictWriter(file, ["output_tokens", "tenant", "model", "prompt"])
             writer.writeheader()
             writer.writerows(rows)
         run = length("bench", "--data", str(table), "--recipe", "freesh", "--no-neural", "--json")
@@ -105,7 +105,7 @@ def main() -> None:
             run = length("train", "--data", str(data), "--kind", kind, "--out", str(model))
             expect(run.returncode == 0 and "1200 answers" in run.stdout, f"{kind} should be trained", run)
             asks = folder / "asks.jsonl"
-            asks.write_text("".join(json.dumps({"messages": [{"role": "user", "content": ask}], "tenant": "made"}) + "\n"
+            asks.write_text("".join(json.dumps({"messages": [{"role": "user", "content": ask}], "tenant": "made", "model": "m"}) + "\n"
                                     for ask in ASKS))
             run = length("predict", "--data", str(asks), "--model", str(model))
             expect(run.returncode == 0, f"{kind} should answer", run)
