@@ -123,6 +123,10 @@ def main() -> None:
         with next(out.rglob("requests.csv")).open() as file:
             hinted = [int(row["predicted_output_tokens"]) for row in csv.DictReader(file)]
         expect(hinted[0] == 0 and min(hinted[-100:]) > 0, "trees grow from the run's own answers", run)
+        late = folder / "late"
+        run = wattle(*common, "--set", "measurement.refit_delay_ms=3600000", "--out", str(late))
+        with next(late.rglob("requests.csv")).open() as file:
+            expect({row["predicted_output_tokens"] for row in csv.DictReader(file)} == {"0"}, "growing them takes time", run)
         first = folder / "first"
         run = wattle(*common, "--set", f"length.trees={folder / 'trees'}", "--out", str(first))
         expect(run.returncode == 0, "the simulator should run with trees that it is given", run)

@@ -94,6 +94,28 @@ TEST_F(PrimalDualClocks, requests_that_wait_raise_the_clock) {
   EXPECT_LT(settled(options, decodes(8)), settled(options, decodes(8), 40));
 }
 
+TEST_F(PrimalDualClocks, a_prompt_that_has_waited_asks_for_more_than_one_that_has_just_come) {
+  PrimalDualOptions options;
+  options.price = 10.0;
+  const auto after_wait = [&](Span waited, Role role) {
+    spec.role = role;
+    PrimalDualClock policy(options, spec);
+    MegaHertz clock;
+    for (const Instant end = now + Span::s(20); now < end; now += Span::ms(40)) {
+      view.step.shape = {0, 0, 1, 500, 125'000};
+      view.step.oldest_scheduled_arrival = now + Span::ms(-waited.ns() / 1'000'000);
+      ++view.step.sequence;
+      view.step.start = now;
+      clock = policy.choose(view, now).clock;
+    }
+    return clock;
+  };
+  const MegaHertz fresh = after_wait(Span(), Role::Colocated);
+  EXPECT_LT(fresh, MegaHertz{400}) << "527 ms at 300 MHz, for a limit of 600";
+  EXPECT_GT(after_wait(Span::ms(400), Role::Colocated), fresh) << "200 ms are left";
+  EXPECT_GT(after_wait(Span(), Role::Prefill), fresh) << "a quarter of the limit";
+}
+
 TEST_F(PrimalDualClocks, what_it_is_held_to_counts_for_halves_and_where_asked) {
   PrimalDualOptions options;
   options.price = 10.0;
