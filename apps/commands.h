@@ -17,6 +17,7 @@ void add_agent_guardian(Command app, int& exit_code);
 void add_mock_engine(Command app, int& exit_code);
 void add_fit(Command app, int& exit_code);
 void add_forecast(Command app, int& exit_code);
+void add_forecast_length(Command forecast, int& exit_code);
 void add_gateway(Command app, int& exit_code);
 void add_init(Command app, int& exit_code);
 void add_key(Command app, int& exit_code);

@@ -165,4 +165,33 @@ Result<ForecastTask> load_forecast_task(std::string_view name, const std::string
                    fmt::format("is '{}'; it must be one of {}", name, fmt::join(forecast_task_names(), ", ")));
 }
 
+Result<ForecastTask> load_own_series(const OwnSeries& own) {
+  const auto text = read_file(own.file);
+  if (!text) return std::unexpected(text.error());
+  const auto rows = read_even_rows({own.time, own.value, -1e15, 1e15}, *text, own.file);
+  if (!rows) return std::unexpected(rows.error());
+  const std::int64_t step = rows->end_ns - rows->rows.back().first;
+  constexpr std::int64_t kDay = 1440 * kNsPerMinute;
+  if (step % kNsPerMinute != 0 || kDay % step != 0) {
+    return bad_input(own.file, fmt::format("has steps of {:g} s; they must be whole minutes that divide a day",
+                                           static_cast<double>(step) * 1e-9));
+  }
+  ForecastTask task;
+  task.name = own.value;
+  task.what = fmt::format("{}, the next {} steps; the last quarter held out", own.file, own.horizon);
+  task.unit = own.value;
+  task.series = {own.value};
+  task.values.emplace_back();
+  for (const auto& [time, value] : rows->rows) task.values.front().push_back(value);
+  task.step_minutes = static_cast<double>(step / kNsPerMinute);
+  task.first_step = step_of(rows->rows.front().first, task.step_minutes);
+  task.day = static_cast<std::size_t>(kDay / step);
+  task.horizon = task.stride = own.horizon;
+  const std::size_t held = task.values.front().size() / 4;
+  if (own.horizon < 1 || own.horizon > held) {
+    return bad_input("--horizon", fmt::format("is {}; {} steps are held out", own.horizon, held));
+  }
+  return hold_out(std::move(task), held, own.file);
+}
+
 }  // namespace wattle::apps

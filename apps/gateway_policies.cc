@@ -60,6 +60,9 @@ Result<gateway::GatewayPolicies> make_policies(experiment::LiveFleet& fleet, con
   auto dispatch = systems::make_dispatch_policies(recipe);
   if (!dispatch) return std::unexpected(dispatch.error());
   made.dispatch = std::move(*dispatch);
+  auto lengths = systems::make_length_learner(recipe);
+  if (!lengths) return std::unexpected(lengths.error());
+  made.lengths = std::move(*lengths);
   made.queueing = recipe.queueing.policy;
   made.describe = [&fleet, slo = options.service.judged(options.slo).strictest(),
                    admission = made.dispatch.admission.policy, hosted = made.hosts_clocks](

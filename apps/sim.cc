@@ -267,11 +267,14 @@ Result<nlohmann::ordered_json> by_source(const SimFlags& flags, const config::Lo
 /// What --set says of refits, where no recipe asks for any.
 Result<void> check_refits(const config::LoadedScenario& scenario, const std::vector<Named>& recipes) {
   constexpr const char* kKey = "measurement.refit_delay_ms";
-  const auto learns = [](const Named& one) { return one.recipe.recipe.predictor.online; };
+  const auto learns = [](const Named& one) {
+    return one.recipe.recipe.predictor.online || one.recipe.recipe.length.source == "trees";
+  };
   if (!scenario.origins.commanded(kKey) || std::ranges::any_of(recipes, learns)) return {};
-  return bad_input(
-      scenario.origins.of(kKey),
-      fmt::format("{} has no effect without a recipe whose predictor learns online (predictor.online)", kKey));
+  return bad_input(scenario.origins.of(kKey),
+                   fmt::format("{} has no effect without a recipe whose predictor learns online (predictor.online, or "
+                               "length.source = \"trees\")",
+                               kKey));
 }
 
 /// Each run's folder is called after its recipe.

@@ -22,3 +22,14 @@ extern "C" wattle::predict::Forecaster* wattle_make_forecaster(const char* kind,
   }
   return wattle::neural::make_sequence(options).release();
 }
+
+extern "C" void wattle_train_length_net(std::span<const wattle::neural::LengthExample> examples,
+                                        const wattle::neural::LengthNetOptions& options,
+                                        wattle::Result<std::unique_ptr<wattle::neural::LengthNet>>& out) {
+  out = wattle::neural::train_length_net(examples, options);
+}
+
+extern "C" void wattle_load_length_net(std::string_view bytes,
+                                       wattle::Result<std::unique_ptr<wattle::neural::LengthNet>>& out) {
+  out = wattle::neural::load_length_net(bytes);
+}

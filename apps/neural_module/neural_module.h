@@ -1,9 +1,13 @@
 #pragma once
-// The neural forecasters as a module loaded when asked for: libtorch takes 0.3 s and 170 MB to load, which no other
-// subcommand should pay.
+// The neural forecasters and the length network as a module loaded when asked for: libtorch takes 0.3 s and 170 MB to
+// load, which no other subcommand should pay.
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
 
+#include "neural/length_net.h"
 #include "predict/forecast/forecaster.h"
 
 namespace wattle::apps {
@@ -22,5 +26,15 @@ struct NeuralTask {
 /// "wattle_make_forecaster" in the module: `kind` is "lstm" or "gru-graph"; null for any other. The caller owns it.
 using MakeForecaster = predict::Forecaster*(const char* kind, const NeuralTask* task);
 inline constexpr const char* kMakeForecaster = "wattle_make_forecaster";
+
+/// "wattle_train_length_net" and "wattle_load_length_net": neural/length_net.h's functions.
+using TrainLengths = void(std::span<const neural::LengthExample> examples, const neural::LengthNetOptions& options,
+                          Result<std::unique_ptr<neural::LengthNet>>& out);
+inline constexpr const char* kTrainLengths = "wattle_train_length_net";
+using LoadLengths = void(std::string_view bytes, Result<std::unique_ptr<neural::LengthNet>>& out);
+inline constexpr const char* kLoadLengths = "wattle_load_length_net";
+
+/// What the module has under this name. Errors: this build has none, or libtorch is not there.
+[[nodiscard]] Result<void*> neural_symbol(const char* name);
 
 }  // namespace wattle::apps

@@ -41,15 +41,15 @@ Result<EvenRows> read_even_rows(const EvenColumns& columns, std::string_view tex
       // The first distance may be the gap.
       if (since < step && read.rows.size() == 2) {
         return bad_input(second,
-                         fmt::format("lies {} s after the row above, the next row {} s after it; fill the gap or "
+                         fmt::format("lies {:g} s after the row above, the next row {:g} s after it; fill the gap or "
                                      "begin the file here",
                                      static_cast<double>(step) * 1e-9, static_cast<double>(since) * 1e-9));
       }
       if (since != step) {
-        return csv.bad_field(0,
-                             fmt::format("it lies {} s after the row above, the rows before were {} s apart; fill the "
-                                         "gap or cut the file there",
-                                         static_cast<double>(since) * 1e-9, static_cast<double>(step) * 1e-9));
+        return csv.bad_field(
+            0, fmt::format("it lies {:g} s after the row above, the rows before were {:g} s apart; fill the "
+                           "gap or cut the file there",
+                           static_cast<double>(since) * 1e-9, static_cast<double>(step) * 1e-9));
       }
     }
     const auto value = csv.number(1, columns.low, columns.high);

@@ -337,6 +337,9 @@ Result<PreparedRun> compose(const config::LoadedScenario& loaded, const systems:
   auto hint = systems::make_length_hint(recipe.recipe, setup.service.classes, scenario.seed);
   if (!hint) return std::unexpected(hint.error());
   setup.length_hint = std::move(*hint);
+  auto learner = systems::make_length_learner(recipe.recipe);
+  if (!learner) return std::unexpected(learner.error());
+  setup.length_learner = std::move(*learner);
   auto policies = systems::make_dispatch_policies(recipe.recipe);
   if (!policies) return std::unexpected(policies.error());
   setup.policies = std::move(*policies);

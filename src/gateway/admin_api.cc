@@ -129,6 +129,7 @@ std::string AdminApi::metrics_text() {
   extras.connections = connections_();
   if (agents_ != nullptr) extras.agents_differ = agents_->differing();
   if (resent_) extras.resent = resent_();
+  if (lengths_ != nullptr) extras.length_fits = lengths_->counts();
   if (observer_ != nullptr) extras.observed = observer_->counts();
   extras.log_dropped = net::log_lines_lost() + (extras.observed ? extras.observed->lines_dropped : 0);
   if (options_.journal) {

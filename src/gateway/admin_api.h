@@ -33,6 +33,7 @@ class AdminApi {
   void set_extrapolations(std::function<std::int64_t()> count) { extrapolations_ = std::move(count); }
   /// May be null.
   void set_observer(const RequestObserver* observer) { observer_ = observer; }
+  void set_lengths(const LengthFeed* lengths) { lengths_ = lengths; }
   /// Requests sent again on a connection of their own.
   void set_resent(std::function<std::int64_t()> count) { resent_ = std::move(count); }
 
@@ -70,6 +71,7 @@ class AdminApi {
   std::function<std::int64_t()> connections_;
   std::function<std::int64_t()> extrapolations_;
   std::function<std::int64_t()> resent_;
+  const LengthFeed* lengths_ = nullptr;
   const RequestObserver* observer_ = nullptr;
   std::string queueing_;  ///< name of the policy; empty: none
 };

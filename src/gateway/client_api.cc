@@ -189,6 +189,22 @@ void ClientApi::describe_prompt(const net::Exchange& exchange, const net::Comple
       text_blocks(body.substr(what.prompt_text.at, what.prompt_text.size), std::max(blocks, std::size_t{1}));
 }
 
+std::unique_ptr<predict::PromptFeatures> ClientApi::hint_length(const net::Exchange& exchange, const Asked& asked,
+                                                                LengthFeed* lengths, Request& request) {
+  const bool one_answer = asked.what.path != net::ApiPath::Other && asked.what.n == 1 && asked.what.prompts == 1;
+  if (lengths == nullptr || !one_answer) return nullptr;
+  const std::string tenant = tenants_.name_of(request.tenant);
+  const auto [at, size] = asked.what.prompt_text;
+  auto features = std::make_unique<predict::PromptFeatures>(
+      predict::features_of_json({.prompt_tokens = request.prompt_tokens,
+                                 .max_tokens = request.max_tokens,
+                                 .tenant = tenant,
+                                 .model = options_.models[asked.model]},
+                                std::string_view(exchange.body()).substr(at, size)));
+  if (request.predicted_output_tokens <= 0) request.predicted_output_tokens = lengths->predict(*features);
+  return features;
+}
+
 void ClientApi::complete(const std::shared_ptr<net::Exchange>& exchange, RelayContext& context, net::ApiPath path) {
   if (!allowed(*exchange, "POST")) return;
   Request request;
@@ -212,6 +228,7 @@ void ClientApi::complete(const std::shared_ptr<net::Exchange>& exchange, RelayCo
     return refuse(in, read.error());
   }
   describe_prompt(*exchange, asked->what, request);
+  auto features = hint_length(*exchange, *asked, context.lengths, request);
   // It has been on its way for half of that, and its first token will be for the other half.
   const auto origin = static_cast<std::size_t>(request.origin.value());
   if (origin < options_.trips.size()) request.arrival = std::max(begun_, request.arrival - options_.trips[origin]);
@@ -222,7 +239,8 @@ void ClientApi::complete(const std::shared_ptr<net::Exchange>& exchange, RelayCo
                   fmt::format("Retry-After: {}\r\n", seconds));
   }
   const carbon::ModelId model(static_cast<std::int32_t>(asked->model));
-  std::make_shared<Relay>(context, exchange, asked->what, request, model, std::move(place.seat), std::move(in.record))
+  std::make_shared<Relay>(context, exchange, asked->what, request, model, std::move(place.seat), std::move(in.record),
+                          std::move(features))
       ->start();
 }
 

@@ -54,6 +54,10 @@ class ClientApi {
   [[nodiscard]] bool passes(std::string_view path) const;
   /// For routing by prefixes, where it is asked for: the session it belongs to, or else what its prompt begins with.
   void describe_prompt(const net::Exchange& exchange, const net::CompletionRequest& what, Request& request);
+  /// Where somebody learns lengths: the hint, unless the request came with one, and what to learn from it with. Null
+  /// where nobody does, and for several answers at once.
+  std::unique_ptr<predict::PromptFeatures> hint_length(const net::Exchange& exchange, const Asked& asked,
+                                                       LengthFeed* lengths, Request& request);
   void complete(const std::shared_ptr<net::Exchange>& exchange, RelayContext& context, net::ApiPath path);
   void models(net::Exchange& exchange);
   void one_model(net::Exchange& exchange, std::string_view id);

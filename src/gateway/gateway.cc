@@ -43,6 +43,7 @@ struct Gateway::Impl {
   std::unique_ptr<RequestObserver> observer;  ///< null: nobody asks how requests ended
   LiveLedger ledger;                          ///< on the control strand only
   PromptScale prompts;
+  std::unique_ptr<LengthFeed> lengths;  ///< null: nobody learns them
   Objectives objectives;
   Tenants tenants;
   ControlStrand control;
@@ -74,6 +75,7 @@ struct Gateway::Impl {
         agents(std::move(links)),
         observer(std::move(observed_by)),
         ledger(o.sites, sink, o.service),
+        lengths(policies.lengths ? std::make_unique<LengthFeed>(std::move(policies.lengths)) : nullptr),
         objectives(o.service.judged(o.slo)),
         tenants(o.service.tenants),
         control(std::move(policies.dispatch), o.seed, request_options(o),
@@ -85,6 +87,7 @@ struct Gateway::Impl {
                   [this] { return server ? server->connections() : 0; }) {
     admin_api.set_extrapolations(std::move(policies.extrapolations));
     admin_api.set_observer(observer.get());
+    admin_api.set_lengths(lengths.get());
     admin_api.set_resent([this] {
       std::int64_t all = 0;
       for (const auto& client : clients) all += client->retries();
@@ -132,7 +135,7 @@ struct Gateway::Impl {
       contexts.push_back(std::make_unique<RelayContext>(RelayContext{
           *clients.back(), control, metrics, metrics.of_loop(), prompts, objectives, options.client.head_timeout,
           [this](InstanceId id) { workers.refused_connection(id); }, options.contract, options.engine_priority,
-          options.keys != nullptr, std::mt19937_64(std::random_device{}()), observer.get()}));
+          options.keys != nullptr, std::mt19937_64(std::random_device{}()), observer.get(), lengths.get()}));
     }
   }
 

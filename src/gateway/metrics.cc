@@ -142,6 +142,18 @@ void write_observed(std::string& out, const GatewayMetrics::Extras& extras) {
                "Spans lost: the collector did not take them, or was slower than requests came", counts.spans_dropped);
 }
 
+void write_lengths(std::string& out, const GatewayMetrics::Extras& extras) {
+  write_number(out, "wattle_gateway_length_predictions_total", "counter", "Output lengths asked for",
+               extras.lengths.predicted);
+  write_number(out, "wattle_gateway_length_fallbacks_total", "counter",
+               "Output lengths answered by a constant, because the predictor was no better",
+               extras.lengths.fallen_back);
+  write_number(out, "wattle_gateway_length_answers_total", "counter",
+               "Answers that length trees were given to learn from", extras.length_fits.answers);
+  write_number(out, "wattle_gateway_length_fits_total", "counter", "Length trees grown from them",
+               extras.length_fits.fits);
+}
+
 }  // namespace
 
 std::string GatewayMetrics::text(const journal::RequestCounts& counts, const std::vector<WorkerRow>& workers,
@@ -221,9 +233,7 @@ std::string GatewayMetrics::text(const journal::RequestCounts& counts, const std
          "Measured steps that latency predictors here were given, by agents or by clocks decided here",
          extras.learnt.samples);
   number("wattle_gateway_predictor_adopted_total", "counter", "Fits of them put into use", extras.learnt.adopted);
-  number("wattle_gateway_length_predictions_total", "counter", "Output lengths asked for", extras.lengths.predicted);
-  number("wattle_gateway_length_fallbacks_total", "counter",
-         "Output lengths answered by a constant, because the predictor was no better", extras.lengths.fallen_back);
+  write_lengths(out, extras);
   const telemetry::FpmDrops& drops = extras.drops;
   number("wattle_gateway_reports_dropped_total", "counter", "Telemetry that could not be read",
          drops.bad_frames + drops.truncated + drops.wrong_shape + drops.other_version + drops.out_of_range);

@@ -14,6 +14,7 @@
 #include "gateway/strand.h"
 #include "journal/summary.h"
 #include "predict/length_belief.h"
+#include "predict/length_learner.h"
 #include "telemetry/fpm_socket.h"
 
 namespace wattle::gateway {
@@ -50,6 +51,7 @@ class GatewayMetrics {
     ControlStrand::Learnt learnt;
     std::int64_t extrapolations = 0;  ///< predictions outside the range their belief was measured in
     predict::LengthCounts lengths;
+    predict::LengthLearnerCounts length_fits;
     journal::TokenCounts tokens;
     journal::Consumption used;
     std::int64_t unmetered_requests = 0;

@@ -19,6 +19,7 @@
 #include "net/client.h"
 #include "net/exchange.h"
 #include "net/secret.h"
+#include "predict/length_learner.h"
 #include "predict/online/online_latency.h"
 
 namespace wattle::gateway {
@@ -43,6 +44,8 @@ struct GatewayPolicies {
   /// Predictions asked for outside the range that their belief was measured in, so far; null: nothing can be. Called on
   /// the admin plane's thread, with the control strand held.
   std::function<std::int64_t()> extrapolations;
+  /// Hints at how long answers will be, and learns from them; null: nobody does.
+  std::shared_ptr<predict::LengthLearner> lengths = nullptr;
 };
 
 struct GatewayOptions {

@@ -43,7 +43,7 @@ bool begins_with_error(std::string_view text) {
 
 Relay::Relay(RelayContext& context, std::shared_ptr<net::Exchange> exchange, const net::CompletionRequest& asked,
              const Request& request, carbon::ModelId model, std::shared_ptr<Limits::Seat> seat,
-             std::shared_ptr<RequestEnd> record)
+             std::shared_ptr<RequestEnd> record, std::unique_ptr<predict::PromptFeatures> features)
     : context_(context),
       loop_(exchange->loop()),
       exchange_(std::move(exchange)),
@@ -59,6 +59,7 @@ Relay::Relay(RelayContext& context, std::shared_ptr<net::Exchange> exchange, con
       prompt_(asked.prompt),
       held_seat_(std::move(seat)),
       record_(std::move(record)),
+      features_(std::move(features)),
       prompts_(asked.prompts),
       tally_(context.objectives.itl_limits(request.tier)) {
   const net::HeaderFields& fields = exchange_->headers();

@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "gateway/charged_answer.h"
+#include "gateway/length_feed.h"
 #include "gateway/limits.h"
 #include "gateway/metrics.h"
 #include "gateway/prompt_scale.h"
@@ -35,7 +36,8 @@ struct RelayContext {
   bool engine_priority = false;
   bool own_keys = false;   ///< clients' credentials are for us, not for engines
   std::mt19937_64 random;  ///< bootstrap rooms, span ids: must not meet those of another gateway, or of our last life
-  RequestObserver* observer = nullptr;                                 ///< who hears how requests ended; null: nobody
+  RequestObserver* observer = nullptr;  ///< who hears how requests ended; null: nobody
+  LengthFeed* lengths = nullptr;        ///< who learns how long answers are; null: nobody
   std::unordered_map<const Relay*, std::weak_ptr<Relay>> relays = {};  ///< at an engine now
 };
 
@@ -66,10 +68,11 @@ class PrefillLeg final : public net::ResponseHandler, public std::enable_shared_
 
 class Relay final : public Stream, public net::ResponseHandler, public std::enable_shared_from_this<Relay> {
  public:
-  /// `seat`: let go when the request is over. `record`: the observer's; null: there is none.
+  /// `seat`: let go when the request is over. `record`: the observer's; null: there is none. `features`: for
+  /// RelayContext::lengths; may be null.
   Relay(RelayContext& context, std::shared_ptr<net::Exchange> exchange, const net::CompletionRequest& asked,
         const Request& request, carbon::ModelId model, std::shared_ptr<Limits::Seat> seat = nullptr,
-        std::shared_ptr<RequestEnd> record = nullptr);
+        std::shared_ptr<RequestEnd> record = nullptr, std::unique_ptr<predict::PromptFeatures> features = nullptr);
 
   void start();  ///< hands the request to the control strand
 
@@ -162,7 +165,8 @@ class Relay final : public Stream, public net::ResponseHandler, public std::enab
   Leg leg_ = Leg::None;
   net::PromptSize prompt_;
   std::shared_ptr<Limits::Seat> held_seat_;
-  std::shared_ptr<RequestEnd> record_;  ///< null: nobody asks how it ended
+  std::shared_ptr<RequestEnd> record_;                 ///< null: nobody asks how it ended
+  std::unique_ptr<predict::PromptFeatures> features_;  ///< null: nobody learns from it
   std::string rewritten_;  ///< the client's body, where it says of usage what we cannot have; empty: as it came
   std::string headers_;    ///< sent upstream on every leg
   std::int64_t prompts_;

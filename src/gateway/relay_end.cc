@@ -63,6 +63,7 @@ void Relay::end(Fate fate, const char* reason, LiveLedger::Charged charged) {
   if (fate == Fate::Finished && tally_.counted().prompt > 0) {
     context_.prompts.learn(static_cast<std::size_t>(model_.value()), prompt_, tally_.counted().prompt);
   }
+  if (fate == Fate::Finished && features_) context_.lengths->finished(std::move(features_), tally_.count());
   context_.relays.erase(this);
   seat_.grow(std::exchange(unbooked_tokens_, 0), tally_.last());
   seat_.leave();

@@ -70,13 +70,6 @@ Matrix matrix_of(const Rows& rows) {
   return matrix;
 }
 
-std::string saved(void* booster) {
-  bst_ulong length = 0;
-  const char* bytes = nullptr;
-  check(XGBoosterSaveModelToBuffer(booster, R"({"format": "ubj"})", &length, &bytes));
-  return {bytes, length};
-}
-
 /// The number behind the last colon of XGBoost's "[7]\tvalid-mae:1.234".
 double score_of(const char* text) {
   const char* colon = std::strrchr(text, ':');

@@ -4,6 +4,7 @@
 #include <xgboost/c_api.h>
 
 #include <memory>
+#include <string>
 
 namespace wattle::learn {
 
@@ -34,5 +35,13 @@ struct FreeBooster {
 };
 using Matrix = std::unique_ptr<void, FreeMatrix>;
 using Booster = std::unique_ptr<void, FreeBooster>;
+
+/// In UBJSON.
+inline std::string saved(BoosterHandle booster) {
+  bst_ulong length = 0;
+  const char* bytes = nullptr;
+  check(XGBoosterSaveModelToBuffer(booster, R"({"format": "ubj"})", &length, &bytes));
+  return {bytes, length};
+}
 
 }  // namespace wattle::learn

@@ -168,6 +168,7 @@ void train(Net& net, const std::vector<EncodedPrompt>& prompts, const Tensor& lo
   std::iota(order.begin(), order.end(), std::size_t{0});
   for (Long epoch = 0; epoch < o.epochs; ++epoch) {
     for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[random.below(i)]);
+    double losses = 0.0;
     for (std::size_t at = 0; at + static_cast<std::size_t>(o.batch) <= order.size();
          at += static_cast<std::size_t>(o.batch)) {
       std::vector<const EncodedPrompt*> batch;
@@ -184,7 +185,9 @@ void train(Net& net, const std::vector<EncodedPrompt>& prompts, const Tensor& lo
       loss.backward();
       torch::nn::utils::clip_grad_norm_(net->parameters(), 1.0);
       adam.step();
+      losses += loss.item<double>();
     }
+    if (o.progress) o.progress(epoch + 1, losses / static_cast<double>(to_long(order.size()) / o.batch));
   }
 }
 }  // namespace

@@ -4,6 +4,7 @@
 // over chunks, then a BiLSTM; theirs starts from a pre-trained encoder, this one from nothing, over hashed words).
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -32,6 +33,8 @@ struct LengthNetOptions {
   std::int64_t epochs = 5;
   double learning_rate = 1e-3;
   std::uint64_t seed = 1;
+  /// After each epoch, its number from 1 and mean loss; null: nobody listens.
+  std::function<void(std::int64_t epoch, double loss)> progress = nullptr;
 };
 
 struct LengthGuess {

@@ -1,9 +1,11 @@
 #include <benchmark/benchmark.h>
 
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "predict/linear_fit.h"
+#include "predict/prompt_features.h"
 
 namespace wattle::predict {
 namespace {
@@ -43,6 +45,15 @@ StepShape shape_at(std::int32_t i) {
   shape.decode_kv_tokens = 700 * shape.decode_requests;
   return shape;
 }
+
+/// What a gateway does with a chat request's text: of so many bytes.
+void prompt_features_of_json(benchmark::State& state) {
+  std::string text = R"([{"role":"user","content":")";
+  while (text.size() < static_cast<std::size_t>(state.range(0))) text += "please summarise this report in ten lines; ";
+  text += "\"}]";
+  for (auto _ : state) benchmark::DoNotOptimize(features_of_json({500, 1000, "tenant"}, text));
+}
+BENCHMARK(prompt_features_of_json)->Arg(100)->Arg(2'000)->Arg(60'000)->Arg(1'000'000);
 
 void linear_step_time(benchmark::State& state) {
   const auto m = model();

@@ -102,7 +102,8 @@ Result<Section> hour() {
       "the mix of types, any request to any of them, at site 1, whose intensity its published carbon per watt hour is. "
       "as_rated: what the same clocks would take if workers drew their rating whatever their load (appendix B.2). "
       "honest: `freesh-cleanest`, fixed energy-optimal clocks, whole load at the cleanest site "
-      "that can carry it. ours: `freesh-ours`.";
+      "that can carry it. ours: `freesh-ours`. primal-dual instead of MIAD: `freesh-primal-dual`, the controller that "
+      "MIAD approximates, under the same limits; the paper runs it nowhere.";
   const auto data = load_data();
   if (!data) return std::unexpected(data.error());
   const auto freesh = run_fleet(*data, {"freesh", {kRatings, kBounds}});
@@ -141,6 +142,10 @@ Result<Section> hour() {
     add_change(section, name, *without, *freesh, published);
     add_target(section, name, *published.energy, percent_change(without->energy_wh, freesh->energy_wh));
   }
+  const auto priced = run_fleet(*data, {"freesh-primal-dual", {kRatings, kBounds}});
+  if (!priced) return std::unexpected(priced.error());
+  add_served(section, "primal-dual instead of MIAD", *priced);
+  add_change(section, "primal-dual instead of MIAD", *priced, *freesh, {});
   FleetRun slow{"freesh", {kRatings, kBounds}};
   slow.beside = false;
   for (const auto& [name, start_s] : {std::pair{"drained_first", slow.start_s}, std::pair{"slow_starts", 60.0}}) {

@@ -21,10 +21,31 @@ void Simulation::arrive(const workload::TraceRow& row, Instant now) {
     request.predicted_output_tokens = setup_.length_hint->predict(row.output_tokens, request.max_tokens);
   }
   clients_.sign(request);
+  if (setup_.length_learner) {
+    if (length_fitting_ && now >= length_fitting_->done) {
+      setup_.length_learner->end_fit(std::move(length_fitting_->trees));
+      length_fitting_.reset();
+    }
+    request.predicted_output_tokens = setup_.length_learner->predict(features_of(request));
+  }
   flight.true_output_tokens = row.output_tokens;
   statistics_.add_arrivals();
   flight.served.prefill_start = Instant();
   scaler_.arrived(now, requests_.arrive(Request(request), tag, now));  // a copy: it may leave at once
+}
+
+predict::PromptFeatures Simulation::features_of(const Request& request) const {
+  const auto& tenants = setup_.service.tenants;
+  const auto tenant = static_cast<std::size_t>(request.tenant.value());
+  return predict::features_of({.prompt_tokens = request.prompt_tokens,
+                               .max_tokens = request.max_tokens,
+                               .tenant = tenant < tenants.size() ? std::string_view(tenants[tenant].name) : ""});
+}
+
+void Simulation::learn_length(const Request& request, std::int32_t tokens, Instant now) {
+  auto& learner = *setup_.length_learner;
+  learner.observe(features_of(request), tokens);
+  if (learner.due()) length_fitting_ = {learner.fitting()(learner.begin_fit()), now + setup_.refit_delay};
 }
 
 engine::Job Simulation::job_of(Tag tag) {
@@ -195,7 +216,11 @@ control::Served Simulation::close(Tag tag, Instant now) {
 void Simulation::leave(Tag tag, Fate fate, const char* reason, Instant now) {
   const RequestId id = flights_[tag].request.id;
   const InstanceId at = flights_[tag].decode != kNoInstance ? flights_[tag].decode : flights_[tag].prefill;
-  requests_.leave(id, fate, reason, close(tag, now), now);
+  const bool learns = setup_.length_learner && fate == Fate::Finished;
+  const Request request = learns ? flights_[tag].request : Request();
+  const control::Served served = close(tag, now);
+  if (learns) learn_length(request, served.output_tokens, now);
+  requests_.leave(id, fate, reason, served, now);
   if (at != kNoInstance) perhaps_drained(at, now);
 }
 

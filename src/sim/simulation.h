@@ -18,6 +18,7 @@
 #include "model/telemetry_source.h"
 #include "policy/frequency/frequency.h"
 #include "predict/length_hint.h"
+#include "predict/length_learner.h"
 #include "predict/online/online_latency.h"
 #include "workload/source.h"
 
@@ -88,10 +89,12 @@ struct SimulationSetup {
   std::int32_t max_tokens = 4096;  ///< what clients state as their cap
   /// The one way from a request's true length to what the control plane believes; null: no hint.
   std::unique_ptr<predict::LengthHint> length_hint;
+  /// Says what else requests are hinted to be, and learns from the finished; no text is known here. Null: nobody.
+  std::shared_ptr<predict::LengthLearner> length_learner;
   std::vector<std::vector<Span>> round_trips;  ///< from a request's origin to a site; empty: none takes time
   std::vector<carbon::SiteRates> sites = std::vector<carbon::SiteRates>(1);  ///< by the instances' facts.site
   workload::RequestSource* source = nullptr;
-  Span refit_delay = Span::s(1);  ///< from the sample that made a refit due to the new model
+  Span refit_delay = Span::s(1);  ///< from the sample or answer that made a refit due to the new model
   double sample_noise = 0.0;      ///< standard deviation, as a share, of what predictors learn of a step's time
   /// What is known of engines. StepStarts: nothing is known late, the reports of an engine with our scheduler plugin.
   /// StepEnds: as engines come, with a heartbeat when one has been idle for a second. Streams: what goes through the

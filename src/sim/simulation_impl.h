@@ -166,6 +166,8 @@ class Simulation final : public control::RequestPort,
   void leave(Tag tag, Fate fate, const char* reason, Instant now);
   void lose(Tag tag, InstanceId instance, Instant now);
   control::Served close(Tag tag, Instant now);
+  [[nodiscard]] predict::PromptFeatures features_of(const Request& request) const;
+  void learn_length(const Request& request, std::int32_t tokens, Instant now);
   void refitted(Instant now);
   [[nodiscard]] bool step_starts_reported() const { return setup_.telemetry == TelemetrySource::StepStarts; }
   [[nodiscard]] bool ended_reports() const { return setup_.telemetry == TelemetrySource::StepEnds; }
@@ -206,7 +208,12 @@ class Simulation final : public control::RequestPort,
     predict::OnlineLatency* learner;
     Result<std::shared_ptr<const LatencyModel>> model;
   };
-  std::deque<Refitting> refitting_;  ///< all take equally long, so the first begun is the first done
+  struct LengthFitting {
+    Result<std::shared_ptr<const predict::LengthTrees>> trees;
+    Instant done;
+  };
+  std::optional<LengthFitting> length_fitting_;  ///< none: no length trees are being grown
+  std::deque<Refitting> refitting_;              ///< all take equally long, so the first begun is the first done
   InFlightRequests flights_;
   std::vector<Instant> link_free_;
   std::vector<ClockRange> clock_ranges_;

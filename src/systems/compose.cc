@@ -4,11 +4,14 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <string>
 #include <utility>
 
 #include "base/check.h"
+#include "base/file.h"
 #include "config/service.h"
+#include "learn/length_trainer.h"
 #include "model/clock_setting.h"
 #include "predict/class_hint.h"
 #include "systems/registry.h"
@@ -77,6 +80,22 @@ Result<std::shared_ptr<predict::LengthBelief>> make_length_belief(const Recipe& 
   const bool fall_back = o.fall_back && o.source != "confusion";
   return std::make_shared<predict::LengthBelief>(
       predict::LengthBeliefOptions{o.source == "learned" ? Source::Learned : Source::Hint, o.quantile, fall_back});
+}
+
+Result<std::shared_ptr<predict::LengthLearner>> make_length_learner(const Recipe& recipe) {
+  const auto& o = recipe.length;
+  if (o.source != "trees") return nullptr;
+  std::shared_ptr<const predict::LengthTrees> first;
+  if (!o.trees.empty()) {
+    const auto path = std::filesystem::path(recipe.file).parent_path() / o.trees;
+    const auto bytes = read_file(path.string());
+    if (!bytes) return std::unexpected(bytes.error());
+    auto trees = predict::LengthTrees::from_xgboost(*bytes);
+    if (!trees) return bad_input(path.string() + ": " + trees.error().where, trees.error().what);
+    first = std::make_shared<const predict::LengthTrees>(std::move(*trees));
+  }
+  return std::make_shared<predict::LengthLearner>(learn::length_fit({.quantile = o.quantile}),
+                                                  predict::LengthLearnerOptions{}, std::move(first));
 }
 
 Result<std::unique_ptr<predict::LengthHint>> make_length_hint(const Recipe& recipe, const Classifier& classes,

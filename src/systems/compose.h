@@ -13,6 +13,7 @@
 #include "policy/scaling/scaling.h"
 #include "predict/length_belief.h"
 #include "predict/length_hint.h"
+#include "predict/length_learner.h"
 #include "systems/recipe.h"
 #include "systems/scaling_inputs.h"
 
@@ -20,6 +21,9 @@ namespace wattle::systems {
 
 /// What the recipe believes of output lengths; null for `none`. Errors: a quantile outside (0, 1).
 [[nodiscard]] Result<std::shared_ptr<predict::LengthBelief>> make_length_belief(const Recipe& recipe);
+/// Trees that learn on from a driver's own traffic and hint at lengths; null for other sources. Errors: a file of trees
+/// that is missing or none.
+[[nodiscard]] Result<std::shared_ptr<predict::LengthLearner>> make_length_learner(const Recipe& recipe);
 /// What a driver that knows true lengths feeds it; null where nothing is fed. `classes`: what requests are sorted by.
 /// Errors: measured errors of other than three output classes.
 [[nodiscard]] Result<std::unique_ptr<predict::LengthHint>> make_length_hint(const Recipe& recipe,

@@ -14,6 +14,7 @@
 #include "config/load.h"
 #include "config/test_texts.h"
 #include "engine/hardware_profile.h"
+#include "learn/length_trainer.h"
 #include "policy/throttllem/throttllem.h"
 
 namespace wattle::systems {
@@ -70,6 +71,49 @@ TEST(Compose, MakesEveryKnownPolicy) {
     EXPECT_EQ(clock_error(with, spec(Role::Decode, both())), "") << frequency;
     EXPECT_EQ(needs_latency(with, Role::Decode), eco);
   }
+}
+
+TEST(Compose, LengthTreesAreMadeOfAFileAndNothingElseIs) {
+  EXPECT_EQ(make_length_learner(recipe("[length]\nsource = \"learned\"")).value(), nullptr);
+  const auto plain = make_length_learner(recipe("[length]\nsource = \"trees\""));
+  ASSERT_TRUE(plain && *plain);
+  EXPECT_EQ((*plain)->trees(), nullptr);
+  const auto belief = make_length_belief(recipe("[length]\nsource = \"trees\"")).value();
+  Request hinted;
+  hinted.max_tokens = 100;
+  hinted.predicted_output_tokens = 33;
+  EXPECT_EQ(belief->predict(hinted), 33) << "what the trees say is a hint";
+
+  const std::filesystem::path file = temporary_folder() / ("wattle-trees-" + std::to_string(::getpid()));
+  const auto with = [&] {
+    return make_length_learner(recipe("", {"length.source=trees", "length.trees=" + file.string()}));
+  };
+  const auto absent = with();
+  ASSERT_FALSE(absent);
+  EXPECT_NE(absent.error().message().find(file.string()), std::string::npos);
+  ASSERT_TRUE(write_file(file.string(), "no trees"));
+  const auto wrong = with();
+  ASSERT_FALSE(wrong);
+  EXPECT_NE(wrong.error().message().find(file.string()), std::string::npos);
+  std::vector<predict::LengthAnswer> answers(50, {predict::features_of({10}), 20});
+  ASSERT_TRUE(write_file(file.string(), learn::train_length_trees(answers).value()));
+  const auto begun = with();
+  ASSERT_TRUE(begun) << begun.error().message();
+  EXPECT_EQ((*begun)->predict(predict::features_of({10})), 20);
+  std::filesystem::remove(file);
+}
+
+TEST(Compose, ThePrimalDualClockNeedsTimesAndPowerOfTheClocksItMayChoose) {
+  const auto with = recipe("[frequency]\npolicy = \"primal-dual\"");
+  EXPECT_TRUE(needs_latency(with, Role::Colocated) && needs_power(with, Role::Colocated));
+  const InstanceSpec instance = spec(Role::Colocated, both());
+  const auto clocks = clocks_to_predict(with, instance);
+  EXPECT_GE(clocks.front(), MegaHertz{300});
+  EXPECT_EQ(clocks.back(), instance.clocks.back());
+  EXPECT_LE(clocks.size(), 16U);
+  EXPECT_EQ(clock_error(with, instance), "");
+  EXPECT_NE(clock_error(recipe("[frequency]\npolicy = \"primal-dual\"\nfloor_mhz = 9000"), instance).find("floor_mhz"),
+            std::string::npos);
 }
 
 TEST(Compose, ARouterThatWeighsStepsNeedsBeliefsOfDecodeInstancesWhateverTheClocks) {

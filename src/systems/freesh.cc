@@ -10,6 +10,7 @@
 
 #include "managers/site_pools.h"
 #include "policy/frequency/miad.h"
+#include "policy/frequency/primal_dual_clock.h"
 #include "policy/queueing/laxity.h"
 #include "policy/routing/weighted_round_robin.h"
 #include "systems/freesh_modes.h"
@@ -54,33 +55,61 @@ namespace {
 
 using config::option;
 using policy::MiadOptions;
+using policy::PrimalDualOptions;
 using policy::ServiceOptions;
 
 constexpr config::Bounds kTime{0, 3'600'000};
 constexpr double kKwhPerMwh = 1000.0;
 
+/// Of policies whose options are, among others, LatencyLimitOptions.
+template <typename Options>
+std::vector<config::Option<Options>> limit_options() {
+  using L = policy::LatencyLimitOptions;
+  const auto in = []<typename T>(T L::*field) -> T Options::* { return field; };
+  return {
+      option("tbt_ms", in(&L::tbt), "ms", kTime, "A longer gap between tokens is congestion"),
+      option("ttft_short_ms", in(&L::ttft_short), "ms", kTime, "Likewise to the first token of a short prompt"),
+      option("ttft_long_ms", in(&L::ttft_long), "ms", kTime, "And of a longer one"),
+      option("short_prompt", in(&L::short_prompt), "tokens", {0, 10'000'000}, "The longest short prompt"),
+      option("margin", in(&L::margin), "", {0, 0.95}, "Share of each limit and objective kept in reserve"),
+      option("objectives", in(&L::objectives),
+             "The objectives of what a colocated instance serves are limits, too, where they are stricter; of prefill "
+             "and decode instances they always are"),
+      option("mean_gap_ms", in(&L::mean_gap_ms), "ms", {1, 3'600'000},
+             "By pool (of a planner of pools: the class): a longer gap between tokens in the mean of a period is "
+             "congestion; a limit on whole requests over the mean answer"),
+  };
+}
+
 std::vector<config::Option<MiadOptions>> miad_options() {
   using M = MiadOptions;
-  return {
+  std::vector<config::Option<M>> all{
       option("factor", &M::factor, "", {1.01, 100}, "M: congested, the clock rises by this factor"),
       option("decrease_mhz", &M::decrease, "MHz", {1, 10'000}, "delta: otherwise it falls by this"),
       option("floor_mhz", &M::floor, "MHz", {0, 10'000}, "And no further than this"),
       option("period_ms", &M::period, "ms", {1, 3'600'000}, "Between two decisions"),
-      option("tbt_ms", &M::tbt, "ms", kTime, "A longer gap between tokens is congestion"),
-      option("ttft_short_ms", &M::ttft_short, "ms", kTime, "Likewise to the first token of a short prompt"),
-      option("ttft_long_ms", &M::ttft_long, "ms", kTime, "And of a longer one"),
-      option("short_prompt", &M::short_prompt, "tokens", {0, 10'000'000}, "The longest short prompt"),
       option(
           "quantile", &M::quantile, "", {0, 1},
           "Share of a period's latencies that has to be within; 1: a single one beyond is congestion, as in the paper"),
-      option("margin", &M::margin, "", {0, 0.95}, "Share of each limit and objective kept in reserve"),
-      option("objectives", &M::objectives,
-             "The objectives of what a colocated instance serves are limits, too, where they are stricter; of prefill "
-             "and decode instances they always are"),
-      option("mean_gap_ms", &M::mean_gap_ms, "ms", {1, 3'600'000},
-             "By pool (of a planner of pools: the class): a longer gap between tokens in the mean of a period is "
-             "congestion; a limit on whole requests over the mean answer"),
   };
+  const auto limits = limit_options<M>();
+  all.insert(all.end(), limits.begin(), limits.end());
+  return all;
+}
+
+std::vector<config::Option<PrimalDualOptions>> primal_dual_options() {
+  using P = PrimalDualOptions;
+  std::vector<config::Option<P>> all{
+      option("price", &P::price, "1/W", {1e-9, 1e6},
+             "beta: what a watt costs; 0.01: as much as one percent of one request's speed is worth"),
+      option("gain", &P::gain, "", {1e-4, 0.5},
+             "k: how far rates, clock and dual price move in one of 50 iterations a second"),
+      option("floor_mhz", &P::floor, "MHz", {0, 10'000}, "No clock below this"),
+      option("period_ms", &P::period, "ms", {1, 3'600'000}, "Between two commands; rates and prices move all the time"),
+  };
+  const auto limits = limit_options<P>();
+  all.insert(all.end(), limits.begin(), limits.end());
+  return all;
 }
 
 std::unique_ptr<predict::Forecaster> forecaster_of(Outlook outlook, std::size_t season, std::size_t horizon) {
@@ -379,6 +408,13 @@ Result<std::shared_ptr<managers::SitePools>> make_site_planner(const SitePlanner
   return std::make_shared<managers::SitePools>(std::move(setup), options);
 }
 
+Result<void> floor_fits(MegaHertz floor, const Making& making) {
+  const GpuSpec& gpu = making.spec->gpu;
+  if (floor <= gpu.clock_max) return {};
+  return making.refuse("floor_mhz", fmt::format("{} MHz is above the highest clock of {}, {} MHz", floor.value(),
+                                                gpu.name, gpu.clock_max.value()));
+}
+
 template <typename Order>
 void add_order(Registry& to, const char* name, const char* description) {
   using S = ServiceOptions;
@@ -413,14 +449,22 @@ void register_freesh(Registry& to) {
         "FREESH: the clock rises by a factor when requests suffer and falls by a constant when they do not",
         miad_options())
       .reserve("margin")
-      .admits([](const MiadOptions& o, const Making& making) -> Result<void> {
-        const GpuSpec& gpu = making.spec->gpu;
-        if (o.floor <= gpu.clock_max) return {};
-        return making.refuse("floor_mhz", fmt::format("{} MHz is above the highest clock of {}, {} MHz",
-                                                      o.floor.value(), gpu.name, gpu.clock_max.value()));
-      })
+      .admits([](const MiadOptions& o, const Making& making) { return floor_fits(o.floor, making); })
       .makes([](const MiadOptions& o, const Making&) -> Result<std::shared_ptr<policy::Miad>> {
         return std::make_shared<policy::Miad>(o);
+      });
+  to.add<PrimalDualOptions>(
+        SlotKind::Frequency, "primal-dual",
+        "FREESH: the controller that MIAD approximates: each request's log speed against the price of power, by "
+        "believed step times and power, and no clock at which a limit of latency is missed",
+        primal_dual_options())
+      .needs({.latency = true})
+      .weighs_power([](const PrimalDualOptions&, Role) { return true; })
+      .clocks([](const PrimalDualOptions& o, const InstanceSpec& spec) { return policy::clocks_from(o.floor, spec); })
+      .reserve("margin")
+      .admits([](const PrimalDualOptions& o, const Making& making) { return floor_fits(o.floor, making); })
+      .makes([](const PrimalDualOptions& o, const Making& making) -> Result<std::shared_ptr<policy::PrimalDualClock>> {
+        return std::make_shared<policy::PrimalDualClock>(o, *making.spec);
       });
   using R = RatedTurnsOptions;
   to.add<R>(

@@ -35,12 +35,13 @@ template <typename Record>
 
 /// What is believed about how long a request's answer will be.
 struct LengthOptions {
-  std::string source = "none";        ///< none | oracle | classes | confusion | learned
+  std::string source = "none";        ///< none | oracle | classes | confusion | learned | trees
   double error_p95 = 0.0;             ///< oracle: 95 % of predictions are off by at most this share
-  double quantile = 0.5;              ///< classes, learned: share of answers that are to be no longer than predicted
+  double quantile = 0.5;              ///< classes, learned, trees: share of answers to be no longer than predicted
   bool fall_back = true;              ///< a constant answers while it predicts no worse
   double accuracy = 0.81;             ///< confusion: share of answers whose class is predicted rightly
   std::string errors = "neighbours";  ///< confusion: neighbours | measured
+  std::string trees;                  ///< trees: file of those that it begins with; empty: none
 };
 
 struct Recipe {

@@ -59,16 +59,18 @@ std::vector<Option<calibrate::PredictorOptions>> predictor_options() {
 
 std::vector<Option<LengthOptions>> length_options() {
   return {
-      choice("source", &LengthOptions::source, {"none", "oracle", "classes", "confusion", "learned"},
+      choice("source", &LengthOptions::source, {"none", "oracle", "classes", "confusion", "learned", "trees"},
              "What predicts output lengths; oracle: the simulator's truth, with an error of error_p95; classes: a "
              "five-class classifier as good as the measured BERT proxy model (simulator); confusion: a classifier into "
              "the output sizes of [classes] (or [classify]) that is right in `accuracy` of all cases (simulator); "
              "learned: online, by "
-             "tenant and prompt length"),
+             "tenant and prompt length; trees: boosted trees over hashed words of the prompt, its length, tenant, "
+             "model and cap, grown again every 500 answers (a simulated prompt has no words)"),
       option("error_p95", &LengthOptions::error_p95, "", {0, 10},
              "oracle: Gaussian error; 95 % of predictions are off by at most this share of the true length"),
       option("quantile", &LengthOptions::quantile, "", {0.001, 0.999},
-             "learned: share of answers that are to be no longer than predicted; classes: likewise, 0.5 or, above it, "
+             "learned, trees: share of answers that are to be no longer than predicted; classes: likewise, 0.5 or, "
+             "above it, "
              "0.9"),
       option("fall_back", &LengthOptions::fall_back,
              "The quantile of all lengths seen answers while it predicts no worse, and where there is no prediction; "
@@ -77,6 +79,9 @@ std::vector<Option<LengthOptions>> length_options() {
       choice("errors", &LengthOptions::errors, {"neighbours", "measured"},
              "confusion: neighbours: a class next to the right one; measured: in the proportions in which the BERT "
              "proxy model erred, of three classes"),
+      option("trees", &LengthOptions::trees,
+             "trees: file of `wattle forecast length train` that it begins with, beside the recipe; empty: none until "
+             "200 answers have ended"),
   };
 }
 

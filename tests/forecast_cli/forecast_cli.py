@@ -58,6 +58,27 @@ def main() -> None:
         prices.write_text("\n".join(rows[:7 * 288 + 1]) + "\n")
         run = bench("--data", folder, "--task", "price", "--no-neural")
         expect(run.returncode == 0, "the shortest file runs", run)
+        own = pathlib.Path(folder) / "own.csv"
+        hours = [f"{start + datetime.timedelta(hours=i)},{5 + i % 24}" for i in range(24 * 20)]
+        own.write_text("when,load\n" + "\n".join(hours) + "\n")
+        columns = ("--time", "when", "--value", "load")
+        run = bench("--file", str(own), *columns, "--horizon", "6", "--no-neural", "--json")
+        expect(run.returncode == 0, "a file of one's own runs", run)
+        said = json.loads(run.stdout)["tasks"][0]
+        expect(said["step_minutes"] == 60 and said["horizon"] == 6 and said["held_out_steps"] == 120, "its steps", run)
+        scores = {f["name"]: f["mae"] for f in said["forecasters"]}
+        expect(scores["seasonal-naive"] == 0 < scores["persistence"], "its days are alike", run)
+        expect(bench("--file", str(own), "--no-neural").returncode == 2, "its columns have to be named", run)
+        run = bench("--file", str(own), *columns, "--task", "price")
+        expect(run.returncode == 2 and "--file" in run.stderr, "a file or a task", run)
+        run = bench("--file", str(own), *columns, "--horizon", "121", "--no-neural")
+        expect(run.returncode == 2 and "120 steps are held out" in run.stderr, "a horizon beyond what is held out", run)
+        own.write_text("when,load\n" + "\n".join(hours[:100] + hours[101:]) + "\n")
+        run = bench("--file", str(own), *columns, "--no-neural")
+        expect(run.returncode == 2 and "own.csv:102" in run.stderr and "7200 s" in run.stderr, "a gap is placed", run)
+        own.write_text("when,load\n" + "\n".join(hours[:24 * 5]) + "\n")
+        run = bench("--file", str(own), *columns, "--no-neural")
+        expect(run.returncode == 2 and "at least 96 more" in run.stderr, "a file too short", run)
         run = bench("--task", "price")
         expect(run.returncode == 2 and "WATTLE_DATA" in run.stderr, "no data", run)
     print("forecast_cli: ok")

@@ -11,24 +11,15 @@ namespace wattle::policy {
 
 void Miad::keep(const InstanceSpec& spec, const Slo& slo) {
   limited_ = &spec;
-  const bool counts = options_.objectives || spec.role != Role::Colocated;
-  const auto limit = [&](Span stated, const std::optional<Span>& objective) {
-    return reserve(counts && objective ? std::min(stated, *objective) : stated, options_.margin);
-  };
-  const auto pool = static_cast<std::size_t>(spec.pool.value());
-  const bool listed = pool < options_.mean_gap_ms.size();
-  limits_.gap = limit(options_.tbt, slo.itl);
-  limits_.mean_gap = limit(listed ? Span::ms(options_.mean_gap_ms[pool]) : Span::max(), slo.mean_gap());
-  limits_.ttft_short = limit(options_.ttft_short, slo.ttft);
-  limits_.ttft_long = limit(options_.ttft_long, slo.ttft);
-  limits_.handed_over = std::max(limits_.ttft_short, limits_.ttft_long);
+  limits_ = LatencyLimits::of(options_, spec, slo);
+  handed_over_ = std::max(limits_.ttft_short, limits_.ttft_long);
 }
 
 void Miad::held_to(const InstanceView& view, const Slo& slo) { keep(*view.spec, slo); }
 
 void Miad::handed_over(Span age, Span wait) {
   // One that was late before is in the prefill instance's own steps.
-  if (limited_ != nullptr && age <= limits_.handed_over) first_tokens_.add(1, age + wait, limits_.handed_over);
+  if (limited_ != nullptr && age <= handed_over_) first_tokens_.add(1, age + wait, handed_over_);
 }
 
 void Miad::delivered(const Delivered& news) {

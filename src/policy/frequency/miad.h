@@ -2,29 +2,19 @@
 // MIAD (FREESH, section IV-B): the clock rises by a factor when requests suffer and falls by a constant when they do
 // not.
 #include <cstdint>
-#include <vector>
 
 #include "model/request.h"
 #include "policy/frequency/frequency.h"
+#include "policy/frequency/latency_limits.h"
 
 namespace wattle::policy {
 
-struct MiadOptions {
-  double factor = 2.0;              ///< M: congested, f = min(M f, f_max); > 1
-  MegaHertz decrease{100};          ///< delta: otherwise f = max(f - delta, floor)
-  MegaHertz floor{300};             ///< below the instance's lowest clock: that
-  Span period = Span::s(1);         ///< between two decisions
-  Span tbt = Span::ms(150);         ///< a longer gap between tokens is congestion
-  Span ttft_short = Span::ms(300);  ///< likewise to the first token of a prompt up to short_prompt tokens
-  Span ttft_long = Span::ms(600);   ///< of a longer one
-  std::int32_t short_prompt = 184;  ///< tokens (the paper's partition 1)
-  /// By pool, milliseconds: a longer gap in the mean of a period is congestion. What a limit on whole requests leaves
-  /// each token of a mean answer: steps do not say which request they end.
-  std::vector<std::int32_t> mean_gap_ms = {};
-  double quantile = 1.0;  ///< congested: more than 1 - quantile of a period's latencies are beyond; 1: any
-  double margin = 0.0;    ///< share of each limit, and of each objective that counts, kept in reserve, in [0, 1)
-  /// The objectives of what it serves are limits of a colocated instance, too, as they always are of a P/D half.
-  bool objectives = false;
+struct MiadOptions : LatencyLimitOptions {
+  double factor = 2.0;       ///< M: congested, f = min(M f, f_max); > 1
+  MegaHertz decrease{100};   ///< delta: otherwise f = max(f - delta, floor)
+  MegaHertz floor{300};      ///< below the instance's lowest clock: that
+  Span period = Span::s(1);  ///< between two decisions
+  double quantile = 1.0;     ///< congested: more than 1 - quantile of a period's latencies are beyond; 1: any
 };
 
 /// By default a single latency of the period beyond its limit is congestion: the limits "define a violation", and the
@@ -76,15 +66,6 @@ class Miad final : public FrequencyPolicy {
     }
   };
 
-  /// What is not congestion, after the margin; max(): anything.
-  struct Limits {
-    Span gap = Span::max();
-    Span mean_gap = Span::max();
-    Span ttft_short = Span::max();
-    Span ttft_long = Span::max();
-    Span handed_over = Span::max();  ///< first tokens, of prompts of any length
-  };
-
   void keep(const InstanceSpec& spec, const Slo& slo);
   void hear(const StepReport& step);
   /// How many have been seen of its own work: hand-overs say nothing of a half whose steps nobody reports.
@@ -95,7 +76,8 @@ class Miad final : public FrequencyPolicy {
 
   MiadOptions options_;
   const InstanceSpec* limited_ = nullptr;  ///< whose limits these are; null: not known yet
-  Limits limits_;
+  LatencyLimits limits_;
+  Span handed_over_ = Span::max();  ///< limit of first tokens after a hand-over, of prompts of any length
   Seen gaps_;
   Seen first_tokens_;
   Seen prompt_steps_;  ///< of a prefill instance: how long each prompt's step took

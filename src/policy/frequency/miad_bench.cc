@@ -1,6 +1,7 @@
 #include <benchmark/benchmark.h>
 
 #include "policy/frequency/miad.h"
+#include "policy/frequency/primal_dual_clock.h"
 
 namespace wattle::policy {
 namespace {
@@ -23,6 +24,38 @@ void miad_step(benchmark::State& state) {
   }
 }
 BENCHMARK(miad_step);
+
+struct Times final : LatencyModel {
+  [[nodiscard]] Span step_time(const StepShape& shape, MegaHertz clock) const override {
+    return Span::us(std::int64_t{20'000} * 1410 / clock.value() + shape.decode_requests);
+  }
+};
+struct Draws final : PowerModel {
+  [[nodiscard]] Milliwatts step_power(const StepShape&, MegaHertz clock) const override {
+    return Milliwatts(clock.value() * std::int64_t{200});
+  }
+};
+
+/// A report of a step of 30 ms: one or two iterations on 16 known clocks.
+void primal_dual_step(benchmark::State& state) {
+  const Times times;
+  const Draws draws;
+  InstanceSpec spec;
+  spec.clocks = supported_clocks(spec.gpu);
+  spec.beliefs.latency = &times;
+  spec.beliefs.power = &draws;
+  PrimalDualClock policy({}, spec);
+  InstanceView view;
+  view.spec = &spec;
+  view.step.shape.decode_requests = 32;
+  view.telemetry = Telemetry::Fresh;
+  for (auto _ : state) {
+    ++view.step.sequence;
+    view.step.start = view.step.start + Span::ms(30);
+    benchmark::DoNotOptimize(policy.choose(view, view.step.start));
+  }
+}
+BENCHMARK(primal_dual_step);
 
 }  // namespace
 }  // namespace wattle::policy

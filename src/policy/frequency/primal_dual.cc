@@ -1,52 +1,64 @@
 #include "policy/frequency/primal_dual.h"
 
-#include <numeric>
-#include <utility>
+#include <cmath>
 
 namespace wattle::policy {
 
-PrimalDual::PrimalDual(ClockCurves curves, PrimalDualOptions options)
-    : curves_(std::move(curves)), options_(std::move(options)), clock_(curves_.highest_ghz) {
-  const double total = std::reduce(options_.weights.begin(), options_.weights.end());
-  const double rate = curves_.rate_per_s(clock_);
-  for (const double w : options_.weights) rates_.push_back(rate * w / total);
-  dual_ = total / rate;
-  // Steps that move each variable by a small share of its own size per unit of relative violation.
-  constexpr double kShare = 0.02;
-  if (options_.gain_rate == 0.0) options_.gain_rate = kShare * rate / (dual_ * static_cast<double>(rates_.size()));
-  if (options_.gain_clock == 0.0) {
-    options_.gain_clock = kShare * clock_ / (options_.price * curves_.slope(curves_.power_w, clock_));
-  }
-  if (options_.gain_dual == 0.0) options_.gain_dual = kShare * dual_ / rate;
+namespace {
+constexpr double kMostDual = 10.0;  ///< times what the users' utilities alone would make it
+constexpr double kMostPush = 4.0;   ///< or what balances the power's price
+
+double slope(const ClockCurves& curves, double ghz, double (ClockCurves::*of)(double) const) {
+  const double low = std::max(ghz - curves.step_ghz, curves.lowest_ghz);
+  const double high = std::min(ghz + curves.step_ghz, curves.highest_ghz);
+  return high > low ? ((curves.*of)(high) - (curves.*of)(low)) / (high - low) : 0.0;
+}
+}  // namespace
+
+PrimalDual::Balance PrimalDual::balance(const ClockCurves& curves) const {
+  return {dual_ * slope(curves, clock_, &ClockCurves::rate_per_s),
+          price_ * slope(curves, clock_, &ClockCurves::power_w)};
 }
 
-void PrimalDual::step() {
+void PrimalDual::step(const ClockCurves& curves, std::span<const Flow> flows) {
+  const double rate = curves.rate_per_s(clock_);
+  double users = 0.0;
+  double weights = 0.0;
+  for (const Flow& flow : flows) users += flow.count, weights += flow.count * flow.weight;
+  if (dual_ == 0.0) dual_ = weights / rate;
+  rates_.resize(flows.size(), rate / users);
   double sum = 0.0;
-  for (std::size_t i = 0; i < rates_.size(); ++i) {
-    const double ascent = options_.gain_rate * (options_.weights[i] / rates_[i] - dual_);
-    rates_[i] = std::max(rates_[i] + ascent, rates_[i] * 0.5);  // log utilities: never to zero
-    sum += rates_[i];
+  for (std::size_t i = 0; i < flows.size(); ++i) {
+    if (flows[i].count == 0.0) continue;
+    // k of y is gain x y / gamma: a step towards U' = gamma.
+    rates_[i] = std::max(rates_[i] + gain_ * (flows[i].weight / dual_ - rates_[i]), flows[i].least_per_s);
+    sum += flows[i].count * rates_[i];
   }
-  const double slope =
-      dual_ * curves_.slope(curves_.rate_per_s, clock_) - options_.price * curves_.slope(curves_.power_w, clock_);
-  clock_ = std::clamp(clock_ + options_.gain_clock * slope, curves_.lowest_ghz, curves_.highest_ghz);
-  dual_ = std::max(dual_ + options_.gain_dual * (sum - curves_.rate_per_s(clock_)), 0.0);
+  const auto [gain, cost] = balance(curves);
+  const double size = std::abs(gain) + std::abs(cost);
+  const double range = curves.highest_ghz - curves.lowest_ghz;
+  if (size > 0.0) clock_ += gain_ * range * (gain - cost) / size;
+  clock_ = std::clamp(clock_, curves.lowest_ghz, curves.highest_ghz);
+  dual_ *= 1.0 + gain_ * std::clamp(sum / rate - 1.0, -1.0, 1.0);
+  const double pushes = gain > 0.0 ? kMostPush * dual_ * cost / gain : 0.0;
+  dual_ = std::min(dual_, std::max(kMostDual * weights / rate, pushes));
 }
 
-double PrimalDual::residual() const {
+double PrimalDual::residual(const ClockCurves& curves, std::span<const Flow> flows) const {
   double worst = 0.0;
   double sum = 0.0;
-  for (std::size_t i = 0; i < rates_.size(); ++i) {
-    worst = std::max(worst, std::abs(options_.weights[i] / rates_[i] / dual_ - 1.0));
-    sum += rates_[i];
+  for (std::size_t i = 0; i < flows.size(); ++i) {
+    if (flows[i].count == 0.0) continue;
+    const double wanted = std::max(flows[i].weight / dual_, flows[i].least_per_s);
+    worst = std::max(worst, std::abs(rates_[i] / wanted - 1.0));
+    sum += flows[i].count * rates_[i];
   }
-  worst = std::max(worst, std::abs(sum / curves_.rate_per_s(clock_) - 1.0));
-  const double gain = dual_ * curves_.slope(curves_.rate_per_s, clock_);
-  const double cost = options_.price * curves_.slope(curves_.power_w, clock_);
-  const double balance = gain / cost - 1.0;
-  const bool pushed_up = clock_ >= curves_.highest_ghz && balance > 0.0;
-  const bool pushed_down = clock_ <= curves_.lowest_ghz && balance < 0.0;
-  return pushed_up || pushed_down ? worst : std::max(worst, std::abs(balance));
+  worst = std::max(worst, std::abs(sum / curves.rate_per_s(clock_) - 1.0));
+  const auto [gain, cost] = balance(curves);
+  const double off = gain / cost - 1.0;
+  const bool pushed_up = clock_ >= curves.highest_ghz && off > 0.0;
+  const bool pushed_down = clock_ <= curves.lowest_ghz && off < 0.0;
+  return pushed_up || pushed_down ? worst : std::max(worst, std::abs(off));
 }
 
 }  // namespace wattle::policy

@@ -28,7 +28,7 @@ struct RawTree {
 /// What is used of a model, as it stands in the file.
 struct RawModel {
   JsonColumn version;
-  std::string booster, objective, features, base_score;
+  std::string booster, objective, features, base_score, offset;
   JsonColumn weights;
   std::vector<RawTree> trees;
 };
@@ -110,6 +110,7 @@ class ModelReader final : public nlohmann::json_sax<json> {
     if (path_ == ".learner.objective.name") return &into_.objective;
     if (path_ == ".learner.learner_model_param.num_feature") return &into_.features;
     if (path_ == ".learner.learner_model_param.base_score") return &into_.base_score;
+    if (path_ == ".learner.attributes.offset") return &into_.offset;
     return nullptr;
   }
   [[nodiscard]] JsonColumn* column_at() {
@@ -140,6 +141,12 @@ bool is_ubjson(std::string_view text) {
   return text.size() > 1 && text[0] == '{' && std::string_view("\" }\t\r\n").find(text[1]) == std::string_view::npos;
 }
 
+Result<double> number_of(const std::string& text, const char* where) {
+  const json number = json::parse(text, nullptr, false);
+  if (number.is_number() && std::isfinite(number.get<double>())) return number.get<double>();
+  return bad_input(where, fmt::format("'{}' is no number", text));
+}
+
 /// Reads what both boosters share, and checks it; `kind` is the booster expected.
 Result<float> read_model(std::string_view text, std::string_view kind, std::size_t features, RawModel& model) {
   ModelReader reader(model);
@@ -165,11 +172,9 @@ Result<float> read_model(std::string_view text, std::string_view kind, std::size
   if (model.features != std::to_string(features)) {
     return bad_input("learner.learner_model_param.num_feature", fmt::format("{} is needed", features));
   }
-  const json number = json::parse(model.base_score, nullptr, false);
-  if (!number.is_number() || !std::isfinite(number.get<double>())) {
-    return bad_input("learner.learner_model_param.base_score", fmt::format("'{}' is no number", model.base_score));
-  }
-  return static_cast<float>(number.get<double>());
+  const auto base_score = number_of(model.base_score, "learner.learner_model_param.base_score");
+  if (!base_score) return std::unexpected(base_score.error());
+  return static_cast<float>(*base_score);
 }
 
 /// Makes tree `index`; its nodes are checked to be finite and in range, not yet to be a tree.
@@ -232,27 +237,41 @@ std::int32_t copy_where(const Tree& from, std::int32_t at, std::size_t feature, 
 
 }  // namespace
 
-Result<GbdtTrees> GbdtTrees::read(std::string_view text, std::optional<float> fourth) {
-  const std::size_t features = kFeatures + (fourth ? 1 : 0);
+Result<TreeSum> read_trees(std::string_view text, std::size_t features) {
   RawModel model;
   const auto base_score = read_model(text, "gbtree", features, model);
   if (!base_score) return std::unexpected(base_score.error());
   if (model.trees.empty()) return bad_input("learner.gradient_booster.model.trees", "no trees");
-  GbdtTrees made;
-  made.base_score_ = *base_score;
+  TreeSum sum;
+  sum.base_score = *base_score;
+  if (!model.offset.empty()) {
+    const auto offset = number_of(model.offset, "learner.attributes.offset");
+    if (!offset) return std::unexpected(offset.error());
+    sum.offset = *offset;
+  }
   for (const RawTree& raw : model.trees) {
-    auto read = make_tree(raw, made.trees_.size(), features);
+    auto read = make_tree(raw, sum.trees.size(), features);
     if (!read) return std::unexpected(read.error());
-    const int depth = depth_of(*read, 0, kDeepest);
-    if (depth > kDeepest) {
-      return bad_input(fmt::format("trees.{}", made.trees_.size()), fmt::format("deeper than {}", kDeepest));
+    const int depth = depth_of(*read, 0, GbdtTrees::kDeepest);
+    if (depth > GbdtTrees::kDeepest) {
+      return bad_input(fmt::format("trees.{}", sum.trees.size()), fmt::format("deeper than {}", GbdtTrees::kDeepest));
     }
-    if (fourth) {
-      Tree rest;
-      copy_where(*read, 0, kFeatures, *fourth, rest);
-      *read = std::move(rest);
-    }
-    made.trees_.push_back(std::move(*read));
+    sum.trees.push_back(std::move(*read));
+  }
+  return sum;
+}
+
+Result<GbdtTrees> GbdtTrees::read(std::string_view text, std::optional<float> fourth) {
+  auto sum = read_trees(text, kFeatures + (fourth ? 1 : 0));
+  if (!sum) return std::unexpected(sum.error());
+  GbdtTrees made;
+  made.base_score_ = sum->base_score;
+  made.trees_ = std::move(sum->trees);
+  for (Tree& tree : made.trees_) {
+    if (!fourth) break;
+    Tree rest;
+    copy_where(tree, 0, kFeatures, *fourth, rest);
+    tree = std::move(rest);
   }
   return made;
 }

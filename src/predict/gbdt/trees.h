@@ -25,6 +25,15 @@ struct TreeNode {
 };
 using Tree = std::vector<TreeNode>;
 
+/// An ensemble over any number of features.
+struct TreeSum {
+  std::vector<Tree> trees;
+  float base_score = 0.0F;
+  double offset = 0.0;  ///< to be added: the model's attribute "offset"; it has none: 0
+};
+/// Errors: as GbdtTrees; other than `features` features; an offset that is no number.
+[[nodiscard]] Result<TreeSum> read_trees(std::string_view text, std::size_t features);
+
 class GbdtTrees {
  public:
   static constexpr int kDeepest = 10;
