@@ -39,6 +39,10 @@ void EcoFreq::keep(const InstanceSpec& spec) {
   price_.reset();
   const Beliefs& believed = spec.beliefs;
   const bool weighs = options_.late_tokens > 0.0 && spec.role == Role::Colocated && spec.slo.gap();
+  load_.reset();
+  if (options_.carries_load && spec.role == Role::Decode && spec.slo.gap() && believed.latency != nullptr) {
+    load_.emplace(rule_.clocks, spec);
+  }
   if (weighs && believed.latency != nullptr && believed.power != nullptr) {
     price_.emplace(rule_.clocks, options_.late_tokens, spec);
     hold_price();
@@ -90,11 +94,15 @@ Span EcoFreq::within_chunks(const StepReport& step, Span allowed, const LatencyM
   return std::min(allowed, Span::from_seconds(newest.seconds() * share));
 }
 
-Span EcoFreq::decode_budget(const InstanceView& view) const {
-  if (view.step.shape.decode_requests == 0) return Span::max();
+Span EcoFreq::gap_budget(const InstanceView& view) const {
   const bool yields = step_yield_ > 0.0 && view.tokens_per_step > 1.0 && fastest(view) > itl_lost_;
   const double tokens = yields ? 1.0 + step_yield_ * (view.tokens_per_step - 1.0) : 1.0;
-  const Span allowed = yields ? Span::from_seconds(rule_.itl.seconds() * tokens) : rule_.itl;
+  return yields ? Span::from_seconds(rule_.itl.seconds() * tokens) : rule_.itl;
+}
+
+Span EcoFreq::decode_budget(const InstanceView& view) const {
+  if (view.step.shape.decode_requests == 0) return Span::max();
+  const Span allowed = gap_budget(view);
   if (prefills_ || handovers_.empty()) return allowed;
   return std::min(allowed, handovers_.most(late_handovers_, fastest(view)));
 }
@@ -109,6 +117,7 @@ void EcoFreq::handed_over(Span age, Span wait) {
 }
 
 void EcoFreq::finished(ClassId request_class, std::int64_t requests, std::int64_t late) {
+  if (load_) load_->finished(requests);
   if (!price_ || options_.late_requests <= 0.0) return;
   const auto c = static_cast<std::size_t>(std::max(request_class.value(), 0));
   const auto& of = options_.late_requests_of;
@@ -224,6 +233,15 @@ EcoFreq::Wish EcoFreq::wish(const InstanceView& view, Instant now) {
   return {choice.clock, choice.reason, kv_tokens_max};
 }
 
+EcoFreq::Wish EcoFreq::carrying(const InstanceView& view, Wish wish) const {
+  if (wish.clock == rule_.clocks.back()) return wish;
+  const MegaHertz least = load_->least();
+  const std::int64_t kv_tokens = view.step.shape.decode_kv_tokens;
+  if (least > wish.clock) wish = {least, "the lowest that carries the load", wish.kv_tokens_max};
+  wish.kv_tokens_max = std::min(wish.kv_tokens_max, kv_tokens + kv_tokens / 32);
+  return wish;
+}
+
 void EcoFreq::unpriced(Instant now) {
   if (!price_) return;
   price_->pause(now);
@@ -244,18 +262,22 @@ ClockDecision EcoFreq::choose(const InstanceView& view, Instant now) {
 
 ClockDecision EcoFreq::overrun(const InstanceView& view, Instant now) {
   current_ = rule_.clocks.back();
+  if (load_) load_->runs_at(current_);
   if (price_ && !has_no_work(view)) price_->runs_at(current_, now);
   lower_from_ = now + options_.dwell;
   return {current_, "step overran its prediction: maximum", {}};
 }
 
 ClockDecision EcoFreq::decide(const InstanceView& view, Instant now) {
+  const bool weighs = load_ && view.telemetry != Telemetry::Lost;
+  if (weighs) load_->note(view.step.shape, view.step.waiting_requests, gap_budget(view), now);
   if (has_no_work(view)) {
     unpriced(now);
     current_ = idle_clock_;
     return {current_, "idle", Hold::forever()};
   }
   Wish wanted = wish(view, now);
+  if (weighs) wanted = carrying(view, wanted);
   Hold hold{wanted.kv_tokens_max, Instant::never()};
   // Prompts make every step another batch: ask each time.
   if (view.step.shape.prefill_tokens > 0) hold.kv_tokens_max = -1;
@@ -264,10 +286,12 @@ ClockDecision EcoFreq::decide(const InstanceView& view, Instant now) {
     hold.until = lower_from_;
     note_step(view);
     if (price_) price_->runs_at(current_, now);
+    if (load_) load_->runs_at(current_);
     return {current_, "dwell after a raise", hold};
   }
   if (!first && wanted.clock > current_ && wanted.dwells) lower_from_ = now + options_.dwell;
   current_ = wanted.clock;
+  if (load_) load_->runs_at(current_);
   if (price_) price_->runs_at(current_, now);
   note_step(view);
   return {current_, wanted.reason, hold};

@@ -138,5 +138,30 @@ TEST(PricedEcoFreq, WhileRequestsMissTheirObjectivesLessIsSaved) {
   EXPECT_EQ(clock_after(0.1, 1'000, 100, {0.1, 1.0}), kHigh) << "of another class";
 }
 
+/// A decode instance with 200 requests, of which none has ended yet, a second after they began to come.
+MegaHertz in_a_crowd(bool carries_load, Role role, std::int64_t finished = 0) {
+  const auto model = typical();
+  InstanceSpec spec = believing({&model, nullptr});
+  spec.role = role;
+  EcoFreqOptions with = options();
+  with.carries_load = carries_load;
+  EcoFreq policy(with, spec);
+  MegaHertz clock;
+  for (int n = 1; n <= 200; ++n) {
+    InstanceView view = decoding(n, 100 * n);
+    view.spec = &spec;
+    if (n == 100) policy.finished(ClassId(0), finished, 0);
+    clock = policy.choose(view, Instant{} + Span::ms(10 * n)).clock;
+  }
+  return clock;
+}
+
+TEST(EcoFreq, ADecodeInstanceRunsAtNoClockThatItsLoadWouldOutgrow) {
+  EXPECT_EQ(in_a_crowd(false, Role::Decode), kLow) << "the step of 42 ms is within the 60";
+  EXPECT_EQ(in_a_crowd(true, Role::Decode), kHigh) << "but nobody knows how long those answers are";
+  EXPECT_EQ(in_a_crowd(true, Role::Decode, 10'000), kLow) << "short";
+  EXPECT_EQ(in_a_crowd(true, Role::Colocated), kLow) << "not its to say";
+}
+
 }  // namespace
 }  // namespace wattle::policy
