@@ -42,10 +42,8 @@ void DecodeLoad::note(const StepShape& shape, std::int32_t waiting, Span limit, 
     recent_.steps += (now - since_).seconds() / seconds(shape_, clock_) * shape_.decode_requests;
   }
   const std::int32_t requests = shape.decode_requests + waiting;
-  // Where nobody says which have ended, at least those that are fewer have.
-  const double ended = std::max(std::exchange(finished_, 0.0), static_cast<double>(requests_ - requests));
-  recent_.ended += ended;
-  recent_.came += requests - requests_ + ended;
+  recent_.came += std::max(requests - requests_, 0);
+  recent_.ended += std::max(requests_ - requests, 0);
   requests_ = requests;
   shape_ = shape;
   since_ = now;

@@ -21,14 +21,14 @@ namespace wattle::policy {
 /// runs, and may come down clock by clock.
 ///
 /// Both are of the last one to two minutes. An answer has as many tokens as all requests were given, those that still
-/// run included, by answers that have ended, one besides: while few have, they are taken to be long.
+/// run included, by answers that have ended, one besides: while few have, they are taken to be long. What comes and
+/// ends is seen by the batch alone: where both happen in one step neither counts, which leaves their ratio as it is as
+/// long as the batch does.
 class DecodeLoad {
  public:
   /// `clocks` ascending, at least one. `spec` believes in a time.
   DecodeLoad(std::span<const MegaHertz> clocks, const InstanceSpec& spec);
 
-  /// So many answers have ended here since the last call of note().
-  void finished(std::int64_t answers) { finished_ += static_cast<double>(answers); }
   /// A step of this shape, which may take `limit`, begins at `now`, and `waiting` more requests are at the instance;
   /// steps like it run until the next call. No work: an idle shape. No allocation.
   void note(const StepShape& shape, std::int32_t waiting, Span limit, Instant now);
@@ -61,7 +61,6 @@ class DecodeLoad {
   Instant since_;
   std::size_t clock_;
 
-  double finished_ = 0.0;
   Seen recent_;
   Seen older_;
   Instant recent_since_ = Instant::never();

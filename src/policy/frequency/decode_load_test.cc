@@ -60,7 +60,6 @@ class Instance {
   std::optional<DecodeLoad> load;
   std::vector<int> left;
   Instant now = Instant{} + Span::s(1'000);
-  bool says_what_ends = true;
 
  private:
   void step(MegaHertz at) {
@@ -76,8 +75,7 @@ class Instance {
     }
     now += steps_.step_time(shape, clock);
     for (int& tokens : left) --tokens;
-    const auto ended = std::erase(left, 0);
-    if (says_what_ends) load->finished(static_cast<std::int64_t>(ended));
+    std::erase(left, 0);
   }
   Steps steps_;
 };
@@ -128,12 +126,6 @@ TEST(DecodeLoad, AnInstanceThatIsFilledUpToABatchComesDownClockByClock) {
   Instance instance;
   EXPECT_EQ(instance.filled(90, Span::s(10)), kHigh);
   EXPECT_EQ(instance.filled(90, Span::s(600)), kLow);
-}
-
-TEST(DecodeLoad, WhereNobodySaysWhatEndsABatchThatShrinksDoes) {
-  Instance instance;
-  instance.says_what_ends = false;
-  EXPECT_EQ(instance.run(20, Span::s(200)), kLow);
 }
 
 }  // namespace

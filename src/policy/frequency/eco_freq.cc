@@ -25,6 +25,7 @@ EcoFreq::EcoFreq(const EcoFreqOptions& options, const InstanceSpec& spec)
     : options_(options),
       step_yield_(spec.role == Role::Decode ? options.step_yield : 0.0),
       prefills_(spec.role == Role::Prefill),
+      prompt_steps_(kHandOvers),
       handovers_(kHandOvers) {
   keep(spec);
   idle_clock_ = options.park_idle ? options.idle_clock.on(spec) : rule_.clocks.front();
@@ -35,6 +36,7 @@ void EcoFreq::keep(const InstanceSpec& spec) {
   itl_lost_ = spec.slo.gap() ? Span::from_seconds(spec.slo.gap()->seconds() * kClearly) : Span::max();
   late_handovers_ = spec.slo.ttft && spec.role != Role::Colocated ? options_.late_handovers : 0.0;
   handovers_ = RecentSpans(kHandOvers);
+  prompt_steps_ = RecentSpans(kHandOvers);
   held_requests_ = 0;
   price_.reset();
   const Beliefs& believed = spec.beliefs;
@@ -117,7 +119,6 @@ void EcoFreq::handed_over(Span age, Span wait) {
 }
 
 void EcoFreq::finished(ClassId request_class, std::int64_t requests, std::int64_t late) {
-  if (load_) load_->finished(requests);
   if (!price_ || options_.late_requests <= 0.0) return;
   const auto c = static_cast<std::size_t>(std::max(request_class.value(), 0));
   const auto& of = options_.late_requests_of;
@@ -171,6 +172,13 @@ MegaHertz EcoFreq::for_those_who_wait(const InstanceView& view, Instant now) {
   return *std::ranges::find_if(rule_.clocks, [&](MegaHertz clock) { return both(clock) <= allowed; });
 }
 
+Span EcoFreq::newcomers_budget(const InstanceView& view) {
+  if (!options_.newcomers || rule_.ttft == Span::max()) return Span::max();
+  const Span least = fastest(view);
+  if (view.step.shape.prefill_tokens > 0) prompt_steps_.add(least);
+  return rule_.ttft - prompt_steps_.least(options_.late_tokens, rule_.ttft - least);
+}
+
 EcoFreq::Wish EcoFreq::priced(const InstanceView& view, Instant now, Span prompts, Span decodes,
                               const ClockChoice& within_both) {
   const StepShape& shape = view.step.shape;
@@ -178,8 +186,10 @@ EcoFreq::Wish EcoFreq::priced(const InstanceView& view, Instant now, Span prompt
   const LatencyModel* latency = view.spec->beliefs.latency;
   const auto least = price_->choose(shape, waiting, prompts, now);
   const MegaHertz hurried = for_those_who_wait(view, now);
-  const Span allowed = least.late ? prompts : std::min(prompts, decodes);
-  const ClockChoice within = least.late ? clock_for(rule_, shape, 0, allowed, latency) : within_both;
+  const Span newcomers = newcomers_budget(view);
+  const Span allowed = std::min(newcomers, least.late ? prompts : std::min(prompts, decodes));
+  const bool as_both = !least.late && newcomers >= std::min(prompts, decodes);
+  const ClockChoice within = as_both ? within_both : clock_for(rule_, shape, 0, allowed, latency);
   Wish wish{within.clock, within.reason, -1};
   if (hurried > wish.clock) wish = {hurried, "requests wait", -1};
   if (least.clock > wish.clock) wish = {least.clock, "least energy at the price of what is late", -1, false};
