@@ -49,8 +49,8 @@ set(WATTLE_NOT_UNITED
   reproduce/dynamollm_tables.cc reproduce/throttllem_scaling.cc reproduce/voltanallm_routing.cc
   # of the tests, of which four of a library are one
   config/spec_test.cc engine/speculation_test.cc neural/sequence_test.cc node/lease_table_test.cc plan/milp_test.cc
-  policy/routing/eco_route_test.cc policy/routing/routing_test.cc policy/throttllem/throttllem_test.cc
-  predict/length_sketch_test.cc
+  policy/routing/eco_route_test.cc policy/routing/routing_test.cc policy/frequency/decode_load_test.cc
+  policy/throttllem/throttllem_test.cc predict/length_sketch_test.cc
 )
 set(WATTLE_TESTS_NOT_UNITED control)  # each has a driver, a journal and a fleet of its own, by these names
 list(TRANSFORM WATTLE_NOT_UNITED PREPEND ${PROJECT_SOURCE_DIR}/src/)

@@ -65,6 +65,11 @@ std::vector<config::Option<EcoFreqOptions>> eco_freq_options() {
              "late_tokens: share of requests that may miss their objectives before less of it, and then of the energy "
              "saved, is given up; besides those that no instance keeps, where a load profile says so; 0: not looked "
              "at"),
+      option("newcomers", &F::newcomers,
+             "late_tokens: no step is so long that the first token of who comes while it runs would be late for it"),
+      option("carries_load", &F::carries_load,
+             "A decode instance runs at no clock at which its batch would outgrow what the highest clock steps within "
+             "slo.itl_ms, or its KV cache holds; off: paper"),
       option("later_chunks", &F::later_chunks,
              "A step that computes a part of a prompt (chunked prefill) leaves its objective's time for the rest; off: "
              "paper"),

@@ -25,6 +25,7 @@ EcoFreq::EcoFreq(const EcoFreqOptions& options, const InstanceSpec& spec)
     : options_(options),
       step_yield_(spec.role == Role::Decode ? options.step_yield : 0.0),
       prefills_(spec.role == Role::Prefill),
+      prompt_steps_(kHandOvers),
       handovers_(kHandOvers) {
   keep(spec);
   idle_clock_ = options.park_idle ? options.idle_clock.on(spec) : rule_.clocks.front();
@@ -35,10 +36,15 @@ void EcoFreq::keep(const InstanceSpec& spec) {
   itl_lost_ = spec.slo.gap() ? Span::from_seconds(spec.slo.gap()->seconds() * kClearly) : Span::max();
   late_handovers_ = spec.slo.ttft && spec.role != Role::Colocated ? options_.late_handovers : 0.0;
   handovers_ = RecentSpans(kHandOvers);
+  prompt_steps_ = RecentSpans(kHandOvers);
   held_requests_ = 0;
   price_.reset();
   const Beliefs& believed = spec.beliefs;
   const bool weighs = options_.late_tokens > 0.0 && spec.role == Role::Colocated && spec.slo.gap();
+  load_.reset();
+  if (options_.carries_load && spec.role == Role::Decode && spec.slo.gap() && believed.latency != nullptr) {
+    load_.emplace(rule_.clocks, spec);
+  }
   if (weighs && believed.latency != nullptr && believed.power != nullptr) {
     price_.emplace(rule_.clocks, options_.late_tokens, spec);
     hold_price();
@@ -90,11 +96,15 @@ Span EcoFreq::within_chunks(const StepReport& step, Span allowed, const LatencyM
   return std::min(allowed, Span::from_seconds(newest.seconds() * share));
 }
 
-Span EcoFreq::decode_budget(const InstanceView& view) const {
-  if (view.step.shape.decode_requests == 0) return Span::max();
+Span EcoFreq::gap_budget(const InstanceView& view) const {
   const bool yields = step_yield_ > 0.0 && view.tokens_per_step > 1.0 && fastest(view) > itl_lost_;
   const double tokens = yields ? 1.0 + step_yield_ * (view.tokens_per_step - 1.0) : 1.0;
-  const Span allowed = yields ? Span::from_seconds(rule_.itl.seconds() * tokens) : rule_.itl;
+  return yields ? Span::from_seconds(rule_.itl.seconds() * tokens) : rule_.itl;
+}
+
+Span EcoFreq::decode_budget(const InstanceView& view) const {
+  if (view.step.shape.decode_requests == 0) return Span::max();
+  const Span allowed = gap_budget(view);
   if (prefills_ || handovers_.empty()) return allowed;
   return std::min(allowed, handovers_.most(late_handovers_, fastest(view)));
 }
@@ -162,6 +172,13 @@ MegaHertz EcoFreq::for_those_who_wait(const InstanceView& view, Instant now) {
   return *std::ranges::find_if(rule_.clocks, [&](MegaHertz clock) { return both(clock) <= allowed; });
 }
 
+Span EcoFreq::newcomers_budget(const InstanceView& view) {
+  if (!options_.newcomers || rule_.ttft == Span::max()) return Span::max();
+  const Span least = fastest(view);
+  if (view.step.shape.prefill_tokens > 0) prompt_steps_.add(least);
+  return rule_.ttft - prompt_steps_.least(options_.late_tokens, rule_.ttft - least);
+}
+
 EcoFreq::Wish EcoFreq::priced(const InstanceView& view, Instant now, Span prompts, Span decodes,
                               const ClockChoice& within_both) {
   const StepShape& shape = view.step.shape;
@@ -170,8 +187,10 @@ EcoFreq::Wish EcoFreq::priced(const InstanceView& view, Instant now, Span prompt
   const bool full = view.step.unfinished_prompt_tokens > 0;
   const auto least = price_->choose(shape, waiting, full, prompts, now);
   const MegaHertz hurried = for_those_who_wait(view, now);
-  const Span allowed = least.late ? prompts : std::min(prompts, decodes);
-  const ClockChoice within = least.late ? clock_for(rule_, shape, 0, allowed, latency) : within_both;
+  const Span newcomers = newcomers_budget(view);
+  const Span allowed = std::min(newcomers, least.late ? prompts : std::min(prompts, decodes));
+  const bool as_both = !least.late && newcomers >= std::min(prompts, decodes);
+  const ClockChoice within = as_both ? within_both : clock_for(rule_, shape, 0, allowed, latency);
   Wish wish{within.clock, within.reason, -1};
   if (hurried > wish.clock) wish = {hurried, "requests wait", -1};
   if (least.clock > wish.clock) wish = {least.clock, "least energy at the price of what is late", -1, false};
@@ -227,6 +246,15 @@ EcoFreq::Wish EcoFreq::wish(const InstanceView& view, Instant now) {
   return {choice.clock, choice.reason, kv_tokens_max};
 }
 
+EcoFreq::Wish EcoFreq::carrying(const InstanceView& view, Wish wish) const {
+  if (wish.clock == rule_.clocks.back()) return wish;
+  const MegaHertz least = load_->least();
+  const std::int64_t kv_tokens = view.step.shape.decode_kv_tokens;
+  if (least > wish.clock) wish = {least, "the lowest that carries the load", wish.kv_tokens_max};
+  wish.kv_tokens_max = std::min(wish.kv_tokens_max, kv_tokens + kv_tokens / 32);
+  return wish;
+}
+
 void EcoFreq::unpriced(Instant now) {
   if (!price_) return;
   price_->pause(now);
@@ -247,18 +275,22 @@ ClockDecision EcoFreq::choose(const InstanceView& view, Instant now) {
 
 ClockDecision EcoFreq::overrun(const InstanceView& view, Instant now) {
   current_ = rule_.clocks.back();
+  if (load_) load_->runs_at(current_);
   if (price_ && !has_no_work(view)) price_->runs_at(current_, now);
   lower_from_ = now + options_.dwell;
   return {current_, "step overran its prediction: maximum", {}};
 }
 
 ClockDecision EcoFreq::decide(const InstanceView& view, Instant now) {
+  const bool weighs = load_ && view.telemetry != Telemetry::Lost;
+  if (weighs) load_->note(view.step.shape, view.step.waiting_requests, gap_budget(view), now);
   if (has_no_work(view)) {
     unpriced(now);
     current_ = idle_clock_;
     return {current_, "idle", Hold::forever()};
   }
   Wish wanted = wish(view, now);
+  if (weighs) wanted = carrying(view, wanted);
   Hold hold{wanted.kv_tokens_max, Instant::never()};
   // Prompts make every step another batch: ask each time.
   if (view.step.shape.prefill_tokens > 0) hold.kv_tokens_max = -1;
@@ -267,10 +299,12 @@ ClockDecision EcoFreq::decide(const InstanceView& view, Instant now) {
     hold.until = lower_from_;
     note_step(view);
     if (price_) price_->runs_at(current_, now);
+    if (load_) load_->runs_at(current_);
     return {current_, "dwell after a raise", hold};
   }
   if (!first && wanted.clock > current_ && wanted.dwells) lower_from_ = now + options_.dwell;
   current_ = wanted.clock;
+  if (load_) load_->runs_at(current_);
   if (price_) price_->runs_at(current_, now);
   note_step(view);
   return {current_, wanted.reason, hold};

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "policy/frequency/clock_choice.h"
+#include "policy/frequency/decode_load.h"
 #include "policy/frequency/frequency.h"
 #include "policy/frequency/recent_spans.h"
 #include "policy/frequency/time_price.h"
@@ -24,7 +25,10 @@ struct EcoFreqOptions {
   double late_tokens = 0.0;  ///< share of gaps, and of first tokens, late that at max(F) would not be; 0: not weighed
   std::vector<double> late_requests_of = {};  ///< instead, of a class; of others late_requests
   double late_requests = 0.0;  ///< share of requests that may be late before late_tokens is lowered; 0: not heard of
-  bool later_chunks = false;   ///< a prompt's budget is for what later steps compute of it, too; false: paper
+  bool newcomers =
+      false;  ///< late_tokens: a step leaves time for the first tokens of who comes while it runs; false: not
+  bool carries_load = false;  ///< a decode instance keeps to clocks that carry its load; false: paper
+  bool later_chunks = false;  ///< a prompt's budget is for what later steps compute of it, too; false: paper
   /// Where no clock meets the budget: max(F), though a lower one be as fast, as where an engine's host decides (paper).
   bool raises_in_vain = true;
   Span window;  ///< decide at most this often; zero: at every iteration
@@ -66,6 +70,13 @@ struct EcoFreqOptions {
 /// cache has no room for them. A decision stands until the KV cache has grown by 1/32, or the budget is outgrown;
 /// `dwell` follows no raise that the price alone asks for.
 ///
+/// With newcomers, beside late_tokens, who comes while a step runs gets a first token in time: it waits for that step
+/// and then has one with its prompt. No step is longer than ttft leaves beside all but late_tokens of the newest such
+/// steps at max(F), nor beside those that would be late were this one at max(F).
+///
+/// With carries_load a decode instance runs at no clock that its load would outgrow (DecodeLoad). A decision then
+/// stands until the KV cache has grown by 1/32, or as above.
+///
 /// With late_requests the requests that have ended here count as well (finished()): while more of them than this share
 /// missed an objective, late_tokens is lowered and then the price raised, up to max(F); while fewer did, both go back.
 /// What is predicted of gaps and first tokens does not tell which requests they are of.
@@ -103,10 +114,16 @@ class EcoFreq final : public FrequencyPolicy {
   /// Where gaps have a price: the lowest clock at which the next step, and one with all that waits, end in time for the
   /// oldest that may be waiting.
   [[nodiscard]] MegaHertz for_those_who_wait(const InstanceView& view, Instant now);
+  /// No clock lower than carries the load.
+  [[nodiscard]] Wish carrying(const InstanceView& view, Wish wish) const;
+  /// What a step may take so that who comes meanwhile gets a first token in time.
+  [[nodiscard]] Span newcomers_budget(const InstanceView& view);
   /// As strict as what was late asks for.
   void hold_price();
   /// No step runs that has a price.
   void unpriced(Instant now);
+  /// What gaps allow a step of decodes.
+  [[nodiscard]] Span gap_budget(const InstanceView& view) const;
   /// What its prompts allow the next step, and what its decodes do.
   [[nodiscard]] Span prompt_budget(const InstanceView& view) const;
   [[nodiscard]] Span decode_budget(const InstanceView& view) const;
@@ -125,6 +142,8 @@ class EcoFreq final : public FrequencyPolicy {
   bool prefills_;  ///< prompts alone
   Span step_;      ///< see note_step(); zero: not known
   std::optional<TimePrice> price_;
+  std::optional<DecodeLoad> load_;
+  RecentSpans prompt_steps_;                  ///< where gaps have a price: steps with prompts at max(F)
   double stricter_ = 0.0;                     ///< see kStages
   Instant waiting_since_ = Instant::never();  ///< nobody who waits has come earlier
   Wish held_{};                               ///< the newest priced wish, as long as it stands

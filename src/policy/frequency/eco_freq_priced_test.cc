@@ -138,5 +138,65 @@ TEST(PricedEcoFreq, WhileRequestsMissTheirObjectivesLessIsSaved) {
   EXPECT_EQ(clock_after(0.1, 1'000, 100, {0.1, 1.0}), kHigh) << "of another class";
 }
 
+TEST(PricedEcoFreq, AStepLeavesTimeForWhoComesWhileItRuns) {
+  const auto model = typical();
+  const CubicPower power;
+  InstanceSpec spec = believing({&model, &power});
+  // The clock of a step of one decode, 20.1 ms at the low clock, where one step in ten computes 300 prompt tokens: 37.6
+  // ms at the high one.
+  const auto clock = [&](bool newcomers, Span ttft) {
+    spec.slo.ttft = ttft;
+    auto priced = options();
+    priced.late_tokens = 0.2;
+    priced.newcomers = newcomers;
+    EcoFreq policy(priced, spec);
+    Instant now;
+    MegaHertz last;
+    for (int i = 0; i < 3'000; ++i, now += Span::ms(40)) {
+      InstanceView view = decoding(1, 100, now);
+      view.spec = &spec;
+      view.step.shape.prefill_requests = i % 10 == 0 ? 1 : 0;
+      view.step.shape.prefill_tokens = 300 * view.step.shape.prefill_requests;
+      view.step.oldest_scheduled_arrival = now;
+      last = policy.choose(view, now).clock;
+    }
+    return last;
+  };
+  EXPECT_EQ(clock(true, Span::ms(60)), kLow) << "22 ms are left";
+  EXPECT_EQ(clock(true, Span::ms(55)), kHigh) << "17 ms are";
+  EXPECT_EQ(clock(false, Span::ms(55)), kLow);
+  EXPECT_EQ(clock(true, Span::ms(52)), kLow) << "late whatever this step does";
+}
+
+/// A decode instance with 200 requests, two seconds after they began to come; of which none has ended yet, or all but
+/// one every 10 ms.
+MegaHertz in_a_crowd(bool carries_load, Role role, bool ends = false) {
+  const auto model = typical();
+  InstanceSpec spec = believing({&model, nullptr});
+  spec.role = role;
+  EcoFreqOptions with = options();
+  with.carries_load = carries_load;
+  EcoFreq policy(with, spec);
+  const auto choose = [&](std::int32_t requests, Instant now) {
+    InstanceView view = decoding(requests, 100 * requests);
+    view.spec = &spec;
+    return policy.choose(view, now).clock;
+  };
+  MegaHertz clock;
+  for (int n = 1; n <= 200; ++n) {
+    const Instant now = Instant{} + Span::ms(10 * n);
+    if (ends) (void)choose(1, now - Span::ms(5));
+    clock = choose(n, now);
+  }
+  return clock;
+}
+
+TEST(EcoFreq, ADecodeInstanceRunsAtNoClockThatItsLoadWouldOutgrow) {
+  EXPECT_EQ(in_a_crowd(false, Role::Decode), kLow) << "the step of 42 ms is within the 60";
+  EXPECT_EQ(in_a_crowd(true, Role::Decode), kHigh) << "but nobody knows how long those answers are";
+  EXPECT_EQ(in_a_crowd(true, Role::Decode, true), kLow) << "short";
+  EXPECT_EQ(in_a_crowd(true, Role::Colocated), kLow) << "not its to say";
+}
+
 }  // namespace
 }  // namespace wattle::policy

@@ -48,6 +48,14 @@ void BestBatch::observe(const Event& event, Instant) {
     std::erase_if(ran_, [&](const Ran& of) { return of.id == gone->instance.id; });
     return;
   }
+  if (const auto* left = std::get_if<event::Left>(&event)) {
+    if (left->outcome.fate != Fate::Finished) return;
+    Traffic& of = traffic_of(left->outcome.request);
+    const double kept = std::min(1.0, (kHandOvers - 1.0) / std::max(of.ended, 1.0));
+    of.ended = kept * of.ended + 1.0;
+    of.tokens = kept * of.tokens + left->outcome.output_tokens;
+    return;
+  }
   const auto* handed = std::get_if<event::HandedOver>(&event);
   if (handed == nullptr || options_.late_handovers <= 0.0 || handed->wait <= Span()) return;
   const InstanceSpec& spec = *handed->instance.spec;
@@ -88,10 +96,12 @@ BestBatch::Best BestBatch::best(const InstanceView& view, const Load& load) cons
     const std::int32_t batch = largest(*latency, clock, load.context, static_cast<std::int32_t>(most), best.limit);
     if (batch == 0) return;
     const StepShape shape = decodes(batch, load.context);
-    const double cost = (draws(shape, clock) - idle) * latency->step_time(shape, clock).seconds() / batch;
+    const double step_s = latency->step_time(shape, clock).seconds();
+    const double cost = (draws(shape, clock) - idle) * step_s / batch;
     if (cost >= best.cost) return;
     best.batch = batch;
     best.cost = cost;
+    best.per_s = batch / step_s;
   };
   if (clocks_.clocks.empty()) {
     consider(best.top, draws({}, best.top));
@@ -109,15 +119,18 @@ const BestBatch::Best& BestBatch::best_of(const InstanceView& view, const Load& 
   return known != bests_.end() ? *known : bests_.emplace_back(best(view, load));
 }
 
-BestBatch::Load BestBatch::look_at(const Request& request, std::span<const InstanceView* const> candidates) {
+BestBatch::Load BestBatch::look_at(const Request& request, std::span<const InstanceView* const> candidates,
+                                   Instant now) {
   std::int64_t requests = 1;
   std::int64_t running = 1;
   std::int64_t kv_tokens = request.prompt_tokens + 1;
+  std::int64_t prompt_tokens = request.prompt_tokens;
   std::size_t i = 0;
   for (const InstanceView* candidate : candidates) {  // ascending by id, as ran_ is
     const StepShape shape = decodes_bound(*candidate);
     running += shape.decode_requests;
     kv_tokens += shape.decode_kv_tokens;
+    if (shape.decode_requests > 0) prompt_tokens += prompt_tokens_of(*candidate, shape.decode_requests);
     requests += requests_of(*candidate);
     while (i < ran_.size() && ran_[i].id < candidate->id) ++i;
     const Ran ran{candidate->id, shape, candidate->clock_commanded};
@@ -128,14 +141,36 @@ BestBatch::Load BestBatch::look_at(const Request& request, std::span<const Insta
     }
   }
   const auto instances = std::ssize(candidates);
-  return {.even = static_cast<std::int32_t>((requests + instances - 1) / instances),
-          .context = std::max<std::int64_t>(1, kv_tokens / running)};
+  // Those that run count with what they have; while few have ended, answers are taken to be long.
+  Traffic& traffic = traffic_of(request);
+  const auto given = static_cast<double>(std::max<std::int64_t>(kv_tokens - prompt_tokens, 0));
+  const double answer = (traffic.tokens + given) / (traffic.ended + 1.0);
+  if (traffic.came.size() < kHandOvers) {
+    traffic.came.push_back(now);
+  } else {
+    traffic.came[std::exchange(traffic.oldest, (traffic.oldest + 1) % kHandOvers)] = now;
+  }
+  const double within_s = (now - traffic.came[traffic.oldest]).seconds();
+  const auto came = static_cast<double>(traffic.came.size() - 1);
+  return {.per_s = within_s > 0.0 ? came / within_s * answer : 0.0,
+          .even = static_cast<std::int32_t>((requests + instances - 1) / instances),
+          .context = std::max(
+              {std::int64_t{1}, kv_tokens / running, prompt_tokens / running + static_cast<std::int64_t>(answer)})};
 }
 
-RouteDecision BestBatch::route(const Request& request, std::span<const InstanceView* const> candidates, Instant,
+BestBatch::Traffic& BestBatch::traffic_of(const Request& request) {
+  const auto pool = static_cast<std::size_t>(request.pool.value());
+  if (pool >= traffic_.size()) traffic_.resize(pool + 1);
+  return traffic_[pool];
+}
+
+RouteDecision BestBatch::route(const Request& request, std::span<const InstanceView* const> candidates, Instant now,
                                RandomStream&) {
-  const Load load = look_at(request, candidates);
+  const Load load = look_at(request, candidates, now);
   bests_.clear();
+  double carried = 0.0;
+  for (const InstanceView* candidate : candidates) carried += best_of(*candidate, load).per_s;
+  const bool gathers = load.per_s < carried;
   const InstanceView* chosen = nullptr;
   double least_cost = 0.0;
   double best_share = 0.0;
@@ -148,7 +183,7 @@ RouteDecision BestBatch::route(const Request& request, std::span<const InstanceV
     ++with.decode_requests;
     with.decode_kv_tokens += request.prompt_tokens + 1;  // its prompt and the token that prefill gave it
     // Its own contexts may be longer than the mean.
-    const bool fits = requests_of(*candidate) < best.batch &&
+    const bool fits = gathers && requests_of(*candidate) < best.batch &&
                       !overfull(*candidate, with, best.limit, best.top, candidate->spec->beliefs.latency);
     const double share = (requests_of(*candidate) + 1.0) / std::max(best.batch, 1);
     const auto better = [&] {

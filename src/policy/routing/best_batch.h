@@ -31,7 +31,9 @@ struct BestBatchOptions {
 class BestBatch final : public RoutingPolicy {
  public:
   BestBatch(const BestBatchOptions& options, ClocksOfInstances clocks);
-  [[nodiscard]] EventKinds observes() const override { return EventKinds::of<event::HandedOver, event::Gone>(); }
+  [[nodiscard]] EventKinds observes() const override {
+    return EventKinds::of<event::HandedOver, event::Left, event::Gone>();
+  }
   void observe(const Event& event, Instant now) override;
   RouteDecision route(const Request& request, std::span<const InstanceView* const> candidates, Instant now,
                       RandomStream& random) override;
@@ -44,6 +46,7 @@ class BestBatch final : public RoutingPolicy {
     double cost = 0.0;         ///< energy per token, in mW x s
     Span limit = Span::max();  ///< of a step
     MegaHertz top;             ///< the highest clock of F
+    double per_s = 0.0;        ///< tokens a second of this batch
   };
   /// What the newest first tokens of instances of one kind would have borne.
   struct Borne {
@@ -56,21 +59,31 @@ class BestBatch final : public RoutingPolicy {
     StepShape shape;
     MegaHertz clock;
   };
+  /// Of a pool: when the newest requests came, and the answers that have ended of late.
+  struct Traffic {
+    std::vector<Instant> came = {};  ///< a ring
+    std::size_t oldest = 0;
+    double ended = 0.0;
+    double tokens = 0.0;
+  };
   struct Load {
+    double per_s = 0.0;        ///< tokens a second that requests ask for
     std::int32_t even = 1;     ///< requests of an instance, were they spread evenly
-    std::int64_t context = 1;  ///< mean KV tokens of a request
+    std::int64_t context = 1;  ///< mean KV tokens of a request, as it is or will be
   };
   [[nodiscard]] Best best(const InstanceView& view, const Load& load) const;
   [[nodiscard]] const Best& best_of(const InstanceView& view, const Load& load);
   /// Notes in `ran_` what each candidate runs.
-  [[nodiscard]] Load look_at(const Request& request, std::span<const InstanceView* const> candidates);
+  [[nodiscard]] Load look_at(const Request& request, std::span<const InstanceView* const> candidates, Instant now);
+  [[nodiscard]] Traffic& traffic_of(const Request& request);
 
   BestBatchOptions options_;
   ClocksOfInstances clocks_;
   double margin_;
   std::vector<Borne> borne_;
-  std::vector<Ran> ran_;     ///< by id
-  std::vector<Best> bests_;  ///< scratch
+  std::vector<Traffic> traffic_;  ///< by pool
+  std::vector<Ran> ran_;          ///< by id
+  std::vector<Best> bests_;       ///< scratch
 };
 
 }  // namespace wattle::policy

@@ -62,20 +62,20 @@ class Fleet {
     views[i].step.shape.decode_requests = requests;
     views[i].step.shape.decode_kv_tokens = requests * context;
   }
-  std::int32_t route(BestBatch& policy) {
+  std::int32_t route(BestBatch& policy, Instant now = Instant{}) {
     std::vector<const InstanceView*> candidates;
     for (const InstanceView& view : views) candidates.push_back(&view);
     RandomStream random(1, "test");
     Request request;
     request.prompt_tokens = kContext - 1;
-    const RouteDecision decision = policy.route(request, candidates, Instant{}, random);
+    const RouteDecision decision = policy.route(request, candidates, now, random);
     reason = decision.reason;
     return decision.instance.value();
   }
   /// So many requests one after the other; the batches they make.
-  std::vector<std::int32_t> fill(BestBatch& policy, int requests) {
+  std::vector<std::int32_t> fill(BestBatch& policy, int requests, Span apart = Span()) {
     for (int n = 0; n < requests; ++n) {
-      const auto to = static_cast<std::size_t>(route(policy));
+      const auto to = static_cast<std::size_t>(route(policy, Instant{} + Span(n * apart.ns())));
       put(to, views[to].assigned_requests + 1);
     }
     std::vector<std::int32_t> batches;
@@ -152,6 +152,37 @@ TEST(BestBatch, TheKvCacheBoundsABatchAndSoDoLongContexts) {
   EXPECT_EQ(uneven.route(fills), 0);
   uneven.put(0, 110, 10'000);
   EXPECT_EQ(uneven.route(fills), 1) << "32.1 x 0.8 = 25.7 ms";
+}
+
+/// So many answers of so many tokens have ended.
+void ended(BestBatch& policy, int answers, std::int32_t tokens) {
+  Outcome outcome;
+  outcome.output_tokens = tokens;
+  for (int i = 0; i < answers; ++i) policy.observe(event::Left{outcome}, Instant{});
+}
+
+TEST(BestBatch, ContextsGrowByAnAnswer) {
+  Fleet fleet({80, 0});
+  fleet.put(0, 80, 3 * kContext);
+  fleet.views[0].assigned_prompt_tokens = 80 * kContext;  // 200 tokens each so far
+  BestBatch fills = policy({kLow});
+  EXPECT_EQ(fleet.route(fills), 1) << "none has ended: (25 - 10) / 0.26 requests at 16,000 tokens";
+  ended(fills, 200, 10);
+  EXPECT_EQ(fleet.route(fills), 0) << "answers of 90 tokens; contexts are longer already: (25 - 10) / 0.103";
+  BestBatch longer = policy({kLow});
+  ended(longer, 200, 10'000);
+  EXPECT_EQ(fleet.route(longer), 1) << "answers of 10,030 tokens: (25 - 10) / 0.2";
+}
+
+TEST(BestBatch, ALoadThatFillsAllInstancesIsSpread) {
+  // Two batches of 148 in 25 ms are 11,840 tokens a second, requests ask for 100 each.
+  const auto batches = [&](Span apart) {
+    BestBatch fills = policy({kLow});
+    ended(fills, 500, 100);
+    return Fleet({0, 0}).fill(fills, 101, apart);
+  };
+  EXPECT_EQ(batches(Span::ms(10)), (Batches{101, 0}));
+  EXPECT_EQ(batches(Span::ms(8)), (Batches{51, 50})) << "12,500";
 }
 
 TEST(BestBatch, TheCheaperKindIsFilledFirst) {
