@@ -327,7 +327,7 @@ TEST(Beliefs, StepsOfBothPhasesArePredictedAsWellAsThoseOfOne) {
 TEST(Beliefs, AWindowBeyondTheRingIsRefused) {
   const auto refused = run("voltanallm", {"predictor.online=true", "predictor.ring=50", "predictor.window=51"});
   ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().where, "predictor.window");
+  EXPECT_EQ(refused.error().where, "--set predictor.window");
 }
 
 /// Engines whose host takes some milliseconds for each prompt (SGLang with phases apart). Until prompts had a line of

@@ -210,7 +210,8 @@ TEST(SiteFleet, AnEpochShorterThanASlotIsRefusedWithBoth) {
   if (config::data_dir().empty()) GTEST_SKIP() << "WATTLE_DATA is not set";
   const auto refused = run("freesh-ours", {}, {{"scaling.epoch_s", "1"}, {"scaling.slot_s", "300"}});
   ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().message(), "--set scaling.epoch_s: is 1; it must be at least scaling.slot_s, 300");
+  EXPECT_EQ(refused.error().message(),
+            "--set scaling.epoch_s: is 1; it must be at least scaling.slot_s, 300 (recipe freesh-ours)");
 }
 
 TEST(SiteFleet, CostIsPlannedForWhereSitesHaveAPrice) {

@@ -175,7 +175,8 @@ std::string place_of(const config::Origins& origins, const std::string& section,
 
 Error of_recipe(Error error, const Recipe& recipe) {
   if (recipe.origins && recipe.origins->has(error.where)) {
-    error.where = fmt::format("{}: {}", recipe.origins->of(error.where), error.where);
+    const std::string origin = recipe.origins->of(error.where);  // --set names the key itself
+    error.where = origin.ends_with(error.where) ? origin : fmt::format("{}: {}", origin, error.where);
   }
   if (!recipe.name.empty() && (recipe.file.empty() || error.message().find(recipe.file) == std::string::npos)) {
     error.what += fmt::format(" (recipe {})", recipe.name);
