@@ -113,13 +113,13 @@ def listed(bench):
                     f"workload.rate_per_s={rate}", "workload.requests=4000", f"slo.itl_ms={gap}", "slo.ttft_ms=1000"])
 
 
-def drawn(bench, count, seed):
+def drawn(bench, count, seed, requests):
     draw = random.Random(seed)
     while count > 0:
         settings = [f"{key}={draw.choice(values)}" for key, values in (APART if bench.apart else DRAWN).items()]
         if bench.apart:
             settings.append(settings[0].replace("fleet.0", "fleet.1"))
-        row = bench.compare(" ".join(s.split("=")[1] for s in settings), settings + ["workload.requests=3000"], least=60.0)
+        row = bench.compare(" ".join(s.split("=")[1] for s in settings), settings + [f"workload.requests={requests}"], least=60.0)
         count -= row is not None
         yield row
 
@@ -129,11 +129,12 @@ def main():
     flags.add_argument("--random", type=int, default=0, help="so many drawn scenarios, not the list")
     flags.add_argument("--apart", action="store_true", help="prefill and decode on instances of their own; drawn")
     flags.add_argument("--seed", type=int, default=1)
+    flags.add_argument("--requests", type=int, default=3000, help="of each drawn scenario; a load that a slow clock cannot carry ends before it shows if they are few")
     flags.add_argument("--set", action="append", default=[], help="the recipe's alone, as `wattle sim` has it: not as it ships")
     args = flags.parse_args()
     bench = Bench("voltanallm-2p2d" if args.apart else "synthetic-poisson", args.set)
     count = args.random or (60 if args.apart else 0)
-    rows = [row for row in (drawn(bench, count, args.seed) if count else listed(bench)) if row is not None]
+    rows = [row for row in (drawn(bench, count, args.seed, args.requests) if count else listed(bench)) if row is not None]
     print(f"{len(rows)} scenarios")
     for key, whom in (("beyond", "the fixed clock"), ("routed", "a fixed clock under the same routing"), ("paper", "the papers' recipes")):
         of = [row[key] for row in rows if row.get(key) is not None]

@@ -25,7 +25,6 @@ EcoFreq::EcoFreq(const EcoFreqOptions& options, const InstanceSpec& spec)
     : options_(options),
       step_yield_(spec.role == Role::Decode ? options.step_yield : 0.0),
       prefills_(spec.role == Role::Prefill),
-      prompt_steps_(kHandOvers),
       handovers_(kHandOvers) {
   keep(spec);
   idle_clock_ = options.park_idle ? options.idle_clock.on(spec) : rule_.clocks.front();
@@ -36,7 +35,8 @@ void EcoFreq::keep(const InstanceSpec& spec) {
   itl_lost_ = spec.slo.gap() ? Span::from_seconds(spec.slo.gap()->seconds() * kClearly) : Span::max();
   late_handovers_ = spec.slo.ttft && spec.role != Role::Colocated ? options_.late_handovers : 0.0;
   handovers_ = RecentSpans(kHandOvers);
-  prompt_steps_ = RecentSpans(kHandOvers);
+  newcomers_.reset();
+  if (options_.newcomers && rule_.ttft < Span::max()) newcomers_.emplace(options_.late_tokens);
   held_requests_ = 0;
   price_.reset();
   const Beliefs& believed = spec.beliefs;
@@ -172,11 +172,8 @@ MegaHertz EcoFreq::for_those_who_wait(const InstanceView& view, Instant now) {
   return *std::ranges::find_if(rule_.clocks, [&](MegaHertz clock) { return both(clock) <= allowed; });
 }
 
-Span EcoFreq::newcomers_budget(const InstanceView& view) {
-  if (!options_.newcomers || rule_.ttft == Span::max()) return Span::max();
-  const Span least = fastest(view);
-  if (view.step.shape.prefill_tokens > 0) prompt_steps_.add(least);
-  return rule_.ttft - prompt_steps_.least(options_.late_tokens, rule_.ttft - least);
+Span EcoFreq::newcomers_budget(const InstanceView& view) const {
+  return newcomers_ ? newcomers_->budget(rule_.ttft, fastest(view)) : Span::max();
 }
 
 EcoFreq::Wish EcoFreq::priced(const InstanceView& view, Instant now, Span prompts, Span decodes,
@@ -184,8 +181,13 @@ EcoFreq::Wish EcoFreq::priced(const InstanceView& view, Instant now, Span prompt
   const StepShape& shape = view.step.shape;
   const std::int32_t waiting = view.step.waiting_requests;
   const LatencyModel* latency = view.spec->beliefs.latency;
-  const bool full = view.step.unfinished_prompt_tokens > 0;
-  const auto least = price_->choose(shape, waiting, full, prompts, now);
+  const StepReport& step = view.step;
+  const auto least = price_->choose({.shape = shape,
+                                     .waiting = waiting,
+                                     .full = step.unfinished_prompt_tokens > 0,
+                                     .prompts = prompts,
+                                     .waited = std::max(step.start - step.oldest_scheduled_arrival, Span())},
+                                    now);
   const MegaHertz hurried = for_those_who_wait(view, now);
   const Span newcomers = newcomers_budget(view);
   const Span allowed = std::min(newcomers, least.late ? prompts : std::min(prompts, decodes));
@@ -217,6 +219,7 @@ EcoFreq::Wish EcoFreq::wish(const InstanceView& view, Instant now) {
   const bool same_batch = decodes_alone && shape.decode_requests == held_requests_;
   if (same_batch && shape.decode_kv_tokens <= held_.kv_tokens_max) return held_;
   held_requests_ = 0;
+  if (newcomers_ && shape.prefill_tokens > 0) newcomers_->note(shape, fastest(view));
   const Span prompts = prompt_budget(view);
   const Span decodes = decode_budget(view);
   const Span allowed = std::min(prompts, decodes);
@@ -286,7 +289,9 @@ ClockDecision EcoFreq::decide(const InstanceView& view, Instant now) {
   if (weighs) load_->note(view.step.shape, view.step.waiting_requests, gap_budget(view), now);
   if (has_no_work(view)) {
     unpriced(now);
-    current_ = idle_clock_;
+    const LatencyModel* latency = view.spec->beliefs.latency;
+    const bool ready = newcomers_ && !options_.park_idle && latency != nullptr;
+    current_ = ready ? newcomers_->idle_clock(rule_, *latency, now) : idle_clock_;
     return {current_, "idle", Hold::forever()};
   }
   Wish wanted = wish(view, now);

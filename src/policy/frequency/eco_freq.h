@@ -7,6 +7,7 @@
 #include "policy/frequency/clock_choice.h"
 #include "policy/frequency/decode_load.h"
 #include "policy/frequency/frequency.h"
+#include "policy/frequency/newcomers.h"
 #include "policy/frequency/recent_spans.h"
 #include "policy/frequency/time_price.h"
 
@@ -72,7 +73,8 @@ struct EcoFreqOptions {
 ///
 /// With newcomers, beside late_tokens, who comes while a step runs gets a first token in time: it waits for that step
 /// and then has one with its prompt. No step is longer than ttft leaves beside all but late_tokens of the newest such
-/// steps at max(F), nor beside those that would be late were this one at max(F).
+/// steps at max(F), nor beside those that would be late were this one at max(F). While idle the clock is the lowest of
+/// F at which such a step is in time, unless park_idle.
 ///
 /// With carries_load a decode instance runs at no clock that its load would outgrow (DecodeLoad). A decision then
 /// stands until the KV cache has grown by 1/32, or as above.
@@ -117,7 +119,7 @@ class EcoFreq final : public FrequencyPolicy {
   /// No clock lower than carries the load.
   [[nodiscard]] Wish carrying(const InstanceView& view, Wish wish) const;
   /// What a step may take so that who comes meanwhile gets a first token in time.
-  [[nodiscard]] Span newcomers_budget(const InstanceView& view);
+  [[nodiscard]] Span newcomers_budget(const InstanceView& view) const;
   /// As strict as what was late asks for.
   void hold_price();
   /// No step runs that has a price.
@@ -143,7 +145,7 @@ class EcoFreq final : public FrequencyPolicy {
   Span step_;      ///< see note_step(); zero: not known
   std::optional<TimePrice> price_;
   std::optional<DecodeLoad> load_;
-  RecentSpans prompt_steps_;                  ///< where gaps have a price: steps with prompts at max(F)
+  std::optional<Newcomers> newcomers_;
   double stricter_ = 0.0;                     ///< see kStages
   Instant waiting_since_ = Instant::never();  ///< nobody who waits has come earlier
   Wish held_{};                               ///< the newest priced wish, as long as it stands

@@ -19,6 +19,7 @@ constexpr Span kBetweenPrices = Span::s(1);
 /// No step is shorter, and none divided by.
 constexpr Span kShortest = Span::us(1);
 constexpr std::size_t kAnswers = 128;
+constexpr std::size_t kFirstTokens = 512;
 /// Of an answer's mean length: those that are late are short ones.
 constexpr double kShort = 0.5;
 /// Mean gaps of fewer tokens are single gaps, of more they differ little.
@@ -40,9 +41,11 @@ TimePrice::TimePrice(std::span<const MegaHertz> clocks, double late_tokens, cons
       late_tokens_(late_tokens),
       itl_(spec.slo.itl.value_or(Span::max())),
       mean_gap_(spec.slo.mean_gap().value_or(Span::max())),
+      ttft_(spec.slo.ttft.value_or(Span::max())),
       latency_(spec.beliefs.latency),
       power_(spec.beliefs.power),
-      borne_(kAnswers) {
+      borne_(kAnswers),
+      first_borne_(kFirstTokens) {
   WATTLE_CHECK(!clocks_.empty() && latency_ != nullptr && power_ != nullptr, "a price needs clocks, times and powers");
   for (std::size_t p = 0; p < kPrices; ++p) {
     watts_[p] = spec.gpu.tdp.value() * spec.tensor_parallel * share(p);
@@ -69,8 +72,8 @@ void TimePrice::weigh(const StepShape& shape, Costs& costs) const {
   }
 }
 
-TimePrice::Choice TimePrice::choose(const StepShape& shape, std::int32_t waiting, bool full, Span prompts,
-                                    Instant now) {
+TimePrice::Choice TimePrice::choose(const Next& next, Instant now) {
+  const StepShape& shape = next.shape;
   note(now);
   if (now - priced_at_ >= kBetweenPrices) set_price(now);
   weigh(shape, step_);
@@ -78,18 +81,23 @@ TimePrice::Choice TimePrice::choose(const StepShape& shape, std::int32_t waiting
   since_ = now;
   decodes_ = shape.decode_requests;
   if (decodes_ > 0) beside_ = decodes_;
-  requests_ = beside_ + shape.prefill_requests + waiting;
+  requests_ = beside_ + shape.prefill_requests + next.waiting;
   const double least_s = step_.seconds.back();
   late_ = beside_ > 0 && least_s > itl_.seconds();
   recent_.prompts += shape.prefill_requests;
-  if (least_s > prompts.seconds()) recent_.late_prompts += 1.0;
-  if (full && decodes_ > 0 && least_s > recent_.fullest_s) {
+  if (least_s > next.prompts.seconds()) recent_.late_prompts += 1.0;
+  if (next.full && decodes_ > 0 && least_s > recent_.fullest_s) {
     recent_.fullest_s = least_s;
     recent_.fullest = shape;
     recent_.fullest_requests = requests_;
   }
   choose_by_price(step_, requests_, choices_);
   clock_ = choices_[price_];
+  if (shape.prefill_requests > 0 && ttft_ < Span::max()) {
+    // Its own step has a budget of its own.
+    const double at_max_s = std::max(next.waited, kShortest).seconds() / more_;
+    first_borne_.add(Span::from_seconds(std::clamp((ttft_.seconds() - least_s) / at_max_s, 0.0, 1e3)));
+  }
   return {clocks_[clock_], late_ || (itl_ == Span::max() && shape.prefill_tokens > 0 && !behind())};
 }
 
@@ -205,10 +213,15 @@ void TimePrice::set_price(Instant now) {
   };
   // Until more is known, one gap is taken to be late. Answers of one token have none: nothing more comes to be known.
   const double unknown = gaps > 0.0 || older_.prompts <= 0.0 ? 1.0 : 0.0;
-  const double longer = borne_.most_beyond(late_tokens_, Span::s(1)).seconds();
+  // What grows as the number of requests does, and may be so many times what it is at the highest clock.
+  const auto grown_to = [&](const RecentSpans& borne) {
+    const double longer = borne.most_beyond(late_tokens_, Span::s(1)).seconds();
+    return longer / (1.0 - load + load * longer);
+  };
   const double allowed = std::min(slower(recent_.late + older_.late + unknown, gaps + unknown),
                                   slower(recent_.late_prompts + older_.late_prompts, prompts));
-  const double by_means = longer / (1.0 - load + load * longer);
+  const double by_means = grown_to(borne_);
+  const double by_first_tokens = grown_to(first_borne_);
   const Work& fuller = recent_.fullest_s >= older_.fullest_s ? recent_ : older_;
   if (fuller.fullest_s > 0.0) {
     weigh(fuller.fullest, full_);
@@ -216,7 +229,7 @@ void TimePrice::set_price(Instant now) {
   }
   const auto keeps = [&](std::size_t p) {
     const double slower_by = (recent_.at[p] + older_.at[p]) / at_max;
-    if (slower_by > allowed) return false;
+    if (slower_by > std::min(allowed, by_first_tokens)) return false;
     return slower_by <= by_means ||
            (fuller.fullest_s > 0.0 && load * slower_by < kFull &&
             full_within_mean(fuller.fullest, p, slower_by * (1.0 - load) / (1.0 - load * slower_by) / more_));

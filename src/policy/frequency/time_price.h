@@ -35,10 +35,16 @@ class TimePrice {
     /// Its gaps are late even at the highest clock, or it has prompts and only the mean of gaps counts.
     bool late = false;
   };
-  /// For a step that begins at `now` while `waiting` more requests are at the instance, and to which its prompts leave
-  /// `prompts`. `full`: it computes as many tokens as the engine lets a step compute. Until the next call one like it
-  /// follows the other. No allocation.
-  [[nodiscard]] Choice choose(const StepShape& shape, std::int32_t waiting, bool full, Span prompts, Instant now);
+  /// The next step.
+  struct Next {
+    StepShape shape;
+    std::int32_t waiting = 0;    ///< more requests at the instance
+    bool full = false;           ///< it computes as many tokens as the engine lets a step compute
+    Span prompts = Span::max();  ///< what its prompts leave it
+    Span waited = Span();        ///< the oldest of its prompts has waited so long
+  };
+  /// For a step that begins at `now`. Until the next call one like it follows the other. No allocation.
+  [[nodiscard]] Choice choose(const Next& next, Instant now);
   /// What these steps run at from `now` on, whatever choose() said; a clock that is none of them (an
   /// idle instance's) counts as the next higher.
   void runs_at(MegaHertz clock, Instant now);
@@ -93,6 +99,7 @@ class TimePrice {
   double late_tokens_;
   Span itl_;       ///< of each gap; max(): none
   Span mean_gap_;  ///< of an answer's mean
+  Span ttft_;
   const LatencyModel* latency_;
   const PowerModel* power_;
   std::vector<double> lightest_s_;   ///< a step of one request, by clock
@@ -116,6 +123,7 @@ class TimePrice {
   double gap_s_ = 0.0;  ///< mean of gaps, over about as many steps as an answer has tokens
   double more_ = 1.0;   ///< gaps are so much longer than at the highest clock
   RecentSpans borne_;
+  RecentSpans first_borne_;  ///< likewise by how much longer the newest prompts could have waited
 
   // The steps that run now.
   bool running_ = false;

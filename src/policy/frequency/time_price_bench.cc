@@ -38,7 +38,7 @@ void time_price(benchmark::State& state) {
   Instant now;
   for (auto _ : state) {
     shape.decode_requests = 1 + (shape.decode_requests + 7) % 128;
-    benchmark::DoNotOptimize(price.choose(shape, 0, false, Span::max(), now));
+    benchmark::DoNotOptimize(price.choose({.shape = shape}, now));
     now += Span::ms(15);
   }
 }

@@ -62,7 +62,7 @@ class Running {
     shape.decode_requests = requests;
     shape.prefill_tokens = prompt;
     shape.prefill_requests = prompt > 0 ? 1 : 0;
-    const auto chosen = price_->choose(shape, waiting, full, Span::max(), now);
+    const auto chosen = price_->choose({.shape = shape, .waiting = waiting, .full = full, .waited = waited}, now);
     late = chosen.late;
     if (at_high) price_->runs_at(kHigh, now);
     now += steps_.step_time(shape, at_high ? kHigh : chosen.clock);
@@ -89,6 +89,7 @@ class Running {
 
   Instant now;
   bool late = false;
+  Span waited;           ///< of prompts
   bool at_high = false;  ///< steps run at the high clock, whatever is chosen
 
  private:
@@ -212,6 +213,21 @@ TEST(TimePrice, WhereNoStepCanBeFullerNoGapCanBeLonger) {
   };
   EXPECT_GT(clock(false), kLow);
   EXPECT_EQ(clock(true), kLow);
+}
+
+TEST(TimePrice, WhoWaitsForAFirstTokenWaitsLongerWhereStepsAre) {
+  // Prompts have waited 120 ms at the high clock when their step of 20 ms begins.
+  const auto clock = [](std::int64_t ttft_ms) {
+    Slo slo = gaps({}, Span::ms(100));
+    slo.ttft = Span::ms(ttft_ms);
+    Running running(slo, 0.005, 0.0);
+    running.at_high = true;
+    running.waited = Span::ms(120);
+    return running.run(4'000, 10, 100);
+  };
+  EXPECT_EQ(clock(400), kLow);
+  EXPECT_EQ(clock(170), kMiddle) << "a quarter longer may they wait: 1.17 times is within, 1.5 is not";
+  EXPECT_EQ(clock(145), kHigh);
 }
 
 TEST(TimePrice, StepsWithPromptsAreHeldToTheMeanGapAsSoonAsGapsAreAsLong) {
