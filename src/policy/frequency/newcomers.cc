@@ -17,6 +17,28 @@ void Newcomers::note(const StepShape& shape, Span fastest) {
   known_ = std::max(known_, next_ == 0 ? kKept : next_);
 }
 
+// With s the time that a prompt's own step leaves of ttft, a share 1 - s / d of those who come during a step of d with
+// such a prompt are late. The sum of these shares over the prompts grows with d: with the k prompts of least s in it,
+// it is k - (their sum of s) / d.
+Span Newcomers::budget(Span ttft, Span fastest) const {
+  const auto longest_first = at_top_.ascending();
+  const auto left_of = [&](std::size_t k) {
+    return std::max((ttft - longest_first[longest_first.size() - 1 - k]).seconds(), 0.0);
+  };
+  double allowed = late_ * static_cast<double>(longest_first.size());
+  for (std::size_t k = 0; k < longest_first.size() && left_of(k) < fastest.seconds(); ++k) {
+    allowed += 1.0 - left_of(k) / fastest.seconds();
+  }
+  double left = 0.0;
+  for (std::size_t k = 0; k < longest_first.size(); ++k) {
+    const double lates = static_cast<double>(k) - allowed;
+    if (lates > 0.0 && left / lates <= left_of(k)) return Span::from_seconds(left / lates);
+    left += left_of(k);
+  }
+  const double lates = static_cast<double>(longest_first.size()) - allowed;
+  return lates > 0.0 ? Span::from_seconds(left / lates) : Span::max();
+}
+
 MegaHertz Newcomers::idle_clock(const ClockRule& rule, const LatencyModel& latency, Instant now) {
   if (known_ == 0 || rule.ttft == Span::max()) return rule.clocks.front();
   if (idle_ > MegaHertz{0} && now - looked_at_ < kBetweenLooks) return idle_;

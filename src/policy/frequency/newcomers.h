@@ -19,9 +19,9 @@ class Newcomers {
 
   /// A step with prompts, and its time at the highest clock.
   void note(const StepShape& shape, Span fastest);
-  /// What a step may take that at the highest clock takes `fastest`, so that who comes meanwhile gets a first token
-  /// within `ttft`.
-  [[nodiscard]] Span budget(Span ttft, Span fastest) const { return ttft - at_top_.least(late_, ttft - fastest); }
+  /// What a step may take that at the highest clock takes `fastest`, so that of those who come meanwhile, at any moment
+  /// of it, no more get a first token later than `ttft`.
+  [[nodiscard]] Span budget(Span ttft, Span fastest) const;
   /// The lowest of `rule` at which prompts that come alone are computed in time; the lowest while none are known.
   /// Looks at them at most once a second.
   [[nodiscard]] MegaHertz idle_clock(const ClockRule& rule, const LatencyModel& latency, Instant now);

@@ -2,6 +2,7 @@
 // The newest of many spans, in order of their length.
 #include <algorithm>
 #include <cstddef>
+#include <span>
 #include <vector>
 
 #include "units/time.h"
@@ -25,6 +26,7 @@ class RecentSpans {
   }
 
   [[nodiscard]] bool empty() const { return sorted_.empty(); }
+  [[nodiscard]] std::span<const Span> ascending() const { return sorted_; }
   /// The longest span than which at most this share of them, in [0, 1), is shorter, or as many as are shorter than
   /// `anyway`.
   [[nodiscard]] Span most(double share, Span anyway) const { return after(std::max(shorter(anyway), count(share))); }
