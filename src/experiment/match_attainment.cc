@@ -100,7 +100,7 @@ class Trials {
     if (!loaded) return std::unexpected(loaded.error());
     SimulateOptions options;
     options.data_dir = data_dir_;
-    const auto run = run_half(scenario_, *loaded, workload::Half::First, options);
+    auto run = run_half(scenario_, *loaded, workload::Half::First, options);
     if (!run) return std::unexpected(run.error());
     ++runs;
     const double short_by = short_of(run->slo, baseline_);

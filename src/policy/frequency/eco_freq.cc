@@ -284,6 +284,11 @@ ClockDecision EcoFreq::overrun(const InstanceView& view, Instant now) {
   return {current_, "step overran its prediction: maximum", {}};
 }
 
+void EcoFreq::runs(Instant now) {
+  if (load_) load_->runs_at(current_);
+  if (price_) price_->runs_at(current_, now);
+}
+
 ClockDecision EcoFreq::decide(const InstanceView& view, Instant now) {
   const bool weighs = load_ && view.telemetry != Telemetry::Lost;
   if (weighs) load_->note(view.step.shape, view.step.waiting_requests, gap_budget(view), now);
@@ -303,14 +308,12 @@ ClockDecision EcoFreq::decide(const InstanceView& view, Instant now) {
   if (!first && wanted.clock < current_ && now < lower_from_) {
     hold.until = lower_from_;
     note_step(view);
-    if (price_) price_->runs_at(current_, now);
-    if (load_) load_->runs_at(current_);
+    runs(now);
     return {current_, "dwell after a raise", hold};
   }
   if (!first && wanted.clock > current_ && wanted.dwells) lower_from_ = now + options_.dwell;
   current_ = wanted.clock;
-  if (load_) load_->runs_at(current_);
-  if (price_) price_->runs_at(current_, now);
+  runs(now);
   note_step(view);
   return {current_, wanted.reason, hold};
 }

@@ -122,6 +122,8 @@ class EcoFreq final : public FrequencyPolicy {
   [[nodiscard]] Span newcomers_budget(const InstanceView& view) const;
   /// As strict as what was late asks for.
   void hold_price();
+  /// Steps run at the newest decision from `now` on.
+  void runs(Instant now);
   /// No step runs that has a price.
   void unpriced(Instant now);
   /// What gaps allow a step of decodes.

@@ -6,13 +6,8 @@
 namespace wattle::policy {
 namespace {
 
-/// One report heard and one answer given, with a decision every 34th time.
-void miad_step(benchmark::State& state) {
-  MiadOptions options;
-  options.mean_gap_ms = {88};
-  Miad miad(options);
-  InstanceSpec spec;
-  spec.clocks = supported_clocks(spec.gpu);
+/// A report of a step of 30 ms after the other.
+void decide(benchmark::State& state, FrequencyPolicy& policy, const InstanceSpec& spec) {
   InstanceView view;
   view.spec = &spec;
   view.step.shape.decode_requests = 32;
@@ -20,8 +15,18 @@ void miad_step(benchmark::State& state) {
   for (auto _ : state) {
     ++view.step.sequence;
     view.step.start = view.step.start + Span::ms(30);
-    benchmark::DoNotOptimize(miad.choose(view, view.step.start));
+    benchmark::DoNotOptimize(policy.choose(view, view.step.start));
   }
+}
+
+/// One report heard and one answer given, with a decision every 34th time.
+void miad_step(benchmark::State& state) {
+  MiadOptions options;
+  options.mean_gap_ms = {88};
+  Miad miad(options);
+  InstanceSpec spec;
+  spec.clocks = supported_clocks(spec.gpu);
+  decide(state, miad, spec);
 }
 BENCHMARK(miad_step);
 
@@ -45,15 +50,7 @@ void primal_dual_step(benchmark::State& state) {
   spec.beliefs.latency = &times;
   spec.beliefs.power = &draws;
   PrimalDualClock policy({}, spec);
-  InstanceView view;
-  view.spec = &spec;
-  view.step.shape.decode_requests = 32;
-  view.telemetry = Telemetry::Fresh;
-  for (auto _ : state) {
-    ++view.step.sequence;
-    view.step.start = view.step.start + Span::ms(30);
-    benchmark::DoNotOptimize(policy.choose(view, view.step.start));
-  }
+  decide(state, policy, spec);
 }
 BENCHMARK(primal_dual_step);
 

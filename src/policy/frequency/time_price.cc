@@ -50,16 +50,12 @@ TimePrice::TimePrice(std::span<const MegaHertz> clocks, double late_tokens, cons
   for (std::size_t p = 0; p < kPrices; ++p) {
     watts_[p] = spec.gpu.tdp.value() * spec.tensor_parallel * share(p);
   }
-  for (Costs* costs : {&step_, &full_}) {
+  for (Costs* costs : {&step_, &full_, &lightest_}) {
     for (auto* of : {&costs->seconds, &costs->efforts, &costs->costs}) of->resize(clocks_.size());
   }
   StepShape lightest;
   lightest.decode_requests = 1;
-  for (const MegaHertz clock : clocks_) {
-    const double seconds = std::clamp(latency_->step_time(lightest, clock), kShortest, kLongestBelievable).seconds();
-    lightest_s_.push_back(seconds);
-    lightest_ws_.push_back(seconds * 1e-3 * static_cast<double>(power_->step_power(lightest, clock).value()));
-  }
+  weigh(lightest, lightest_);
 }
 
 void TimePrice::weigh(const StepShape& shape, Costs& costs) const {
@@ -154,10 +150,10 @@ void TimePrice::note(Instant now) {
   if (beside_ > 0) note_answer(decodes_ > 0 ? steps : 0.0, (now - since_).seconds());
   recent_.took += weight * step_.seconds[clock_];
   recent_.at_max += weight * step_.seconds.back();
-  recent_.load_at_max += steps * std::max(step_.seconds.back() - lightest_s_.back(), 0.0);
+  recent_.load_at_max += steps * std::max(step_.seconds.back() - lightest_.seconds.back(), 0.0);
   if (requests_ > 1) {
-    recent_.shared_s += steps * std::min(lightest_s_[clock_], step_.seconds[clock_]);
-    recent_.shared_ws += steps * std::min(lightest_ws_[clock_], step_.efforts[clock_]);
+    recent_.shared_s += steps * std::min(lightest_.seconds[clock_], step_.seconds[clock_]);
+    recent_.shared_ws += steps * std::min(lightest_.efforts[clock_], step_.efforts[clock_]);
   }
   for (std::size_t p = 0; p < kPrices; ++p) recent_.at[p] += weight * step_.seconds[choices_[p]];
   since_ = now;

@@ -102,8 +102,7 @@ class TimePrice {
   Span ttft_;
   const LatencyModel* latency_;
   const PowerModel* power_;
-  std::vector<double> lightest_s_;   ///< a step of one request, by clock
-  std::vector<double> lightest_ws_;  ///< its energy
+  Costs lightest_;  ///< of a step of one request
 
   std::array<double, kPrices> watts_{};  ///< a request's, by price; ascending
   std::size_t price_ = kPrices - 1;
