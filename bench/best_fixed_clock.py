@@ -12,13 +12,10 @@ maximum clock keeps less than 60 % are left out.
     WATTLE=build/release/wattle python3 bench/best_fixed_clock.py     # about a minute; --random 200: four
 """
 import argparse
-import json
-import os
 import random
-import subprocess
-import sys
 
-WATTLE = os.environ.get("WATTLE", "build/release/wattle")
+from simulated import run, saved
+
 INSTANCES = [  # GPU, model, TP, requests per second
     ("a100-80g", "llama-3.1-8b", 1, (2, 6, 10)), ("h100", "llama-3.1-8b", 1, (6, 14)), ("h100", "qwen3-14b", 1, (4, 10)),
     ("gh200-144g", "llama-3.1-8b", 1, (10,)), ("b200", "qwen3-32b", 1, (6, 12)), ("h200", "qwen3-8b", 1, (8, 20)),
@@ -54,51 +51,31 @@ class Bench:
         self.differs = differs
         self.apart = scenario == "voltanallm-2p2d"
 
-    def run(self, recipe, settings):
-        """kJ; the shares of gaps, of first tokens and of requests with all their objectives kept, in percent; seconds, and the fleet's idle kW. None: refused, as a model that does not fit."""
-        command = [WATTLE, "sim", self.scenario, "--recipe", recipe, "--only", "--json"]
-        for setting in settings:
-            command += ["--set", setting]
-        done = subprocess.run(command, capture_output=True, text=True)
-        if done.returncode == 2:
-            return None
-        if done.returncode:
-            sys.exit(f"{' '.join(command)}: {done.stderr.strip()}")
-        one = json.loads(done.stdout)["runs"][0]
-        return (one["energy_j"]["total"] / 1e3, *(100 * one["slo"][f"{kind}attainment"] for kind in ("itl_", "ttft_", "")),
-                one["sim"]["virtual_s"], one["idle_power_w"] / 1e3)
-
     def compare(self, name, settings, least=0.0):
         """Points saved beyond the best fixed clock, gaps and first tokens given up against the maximum clock in points; where
         phases are apart also points beyond the best fixed clock under the same routing, and beyond the best paper's recipe."""
-        most = self.run("static-max", settings)
-        if most is None or min(most[1:3]) < least:
+        most = run(self.scenario, "static-max", settings)
+        if most is None or min(most.gaps, most.first) < least:
             return None
-        ours = self.run("wattle", settings + self.differs)
+        ours = run(self.scenario, "wattle", settings + self.differs)
         clocks = [f"sweet-{p}%" for p in range(90, 0, -10)] + ["sweet"] + [f"sweet+{p}%" for p in range(4, 100, 4)]
 
-        def until(one, seconds):
-            return one[0] + max(seconds - one[4], 0.0) * one[5]
-
-        def saved(one):
-            period = max(one[4], most[4])  # a fleet is not switched off when a run's last request has left
-            return 100 * (1 - until(one, period) / until(most, period))
-
         def best(others):
-            return max((saved(o) for o in others if o and o[1] >= ours[1] - 0.02 and o[2] >= ours[2] - 0.05 and o[3] >= ours[3] - 0.05), default=None)
+            return max((saved(o, most) for o in others
+                        if o and o.gaps >= ours.gaps - 0.02 and o.first >= ours.first - 0.05 and o.all >= ours.all - 0.05), default=None)
 
         def fixed(routing):
-            at = [self.run("static-max", settings + routing + [f"frequency.clock_mhz={c}"]) for c in clocks]
-            return best([most, *at, self.run("static-max", settings + routing)]) or 0.0
+            at = [run(self.scenario, "static-max", settings + routing + [f"frequency.clock_mhz={c}"]) for c in clocks]
+            return best([most, *at, run(self.scenario, "static-max", settings + routing)]) or 0.0
 
         clock = fixed([])
-        row = {"beyond": saved(ours) - clock, "gaps": most[1] - ours[1], "first": most[2] - ours[2], "all": most[3] - ours[3]}
-        text = (f"{name:38} gaps {most[1]:6.2f} -> {ours[1]:6.2f} %  first tokens {most[2]:6.2f} -> {ours[2]:6.2f} %  "
-                f"all {most[3]:6.2f} -> {ours[3]:6.2f} %  "
-                f"saved {saved(ours):5.1f} %, fixed clock {clock:5.1f} %")
+        row = {"beyond": saved(ours, most) - clock, "gaps": most.gaps - ours.gaps, "first": most.first - ours.first, "all": most.all - ours.all}
+        text = (f"{name:38} gaps {most.gaps:6.2f} -> {ours.gaps:6.2f} %  first tokens {most.first:6.2f} -> {ours.first:6.2f} %  "
+                f"all {most.all:6.2f} -> {ours.all:6.2f} %  "
+                f"saved {saved(ours, most):5.1f} %, fixed clock {clock:5.1f} %")
         if self.apart:
-            routed, paper = fixed(OURS), best([self.run(p, settings) for p in PAPERS])
-            row |= {"routed": saved(ours) - routed, "paper": None if paper is None else saved(ours) - paper}
+            routed, paper = fixed(OURS), best([run(self.scenario, p, settings) for p in PAPERS])
+            row |= {"routed": saved(ours, most) - routed, "paper": None if paper is None else saved(ours, most) - paper}
             text += f", same routing {routed:5.1f} %, papers " + ("less kept" if paper is None else f"{paper:5.1f} %")
         print(text, flush=True)
         return row

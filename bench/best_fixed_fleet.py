@@ -10,14 +10,11 @@ at its highest clock keeps less than 95 % are left out. Prints a line for each a
     WATTLE=build/release/wattle python3 bench/best_fixed_fleet.py --random 20    # about ten minutes
 """
 import argparse
-import json
 import math
-import os
 import random
-import subprocess
-import sys
 
-WATTLE = os.environ.get("WATTLE", "build/release/wattle")
+from simulated import run, saved
+
 MODELS = {  # TP degrees, largest first
     "llama-3.1-8b": (4, 2, 1), "qwen3-14b": (4, 2, 1), "mistral-small-24b": (4, 2, 1), "qwen3-30b-a3b": (4, 2, 1),
     "qwen3-32b": (8, 4, 2), "llama-3.1-70b": (8, 4, 2), "mixtral-8x7b": (8, 4, 2), "gpt-oss-120b": (8, 4, 2),
@@ -28,7 +25,7 @@ DRAWN = {
     "slo.tbt_ms": [40, 70, 100, 200], "engine.step_gap_ms": [0.5, 9.4], "engine.chunked_prefill": ["true", "false"],
     "spawn.load_s": [20, 90, 240],
 }
-KEPT = 0.0005
+KEPT = 0.05  # points
 BELOW = 3  # of the clocks
 STEPS = 12 + BELOW
 
@@ -50,19 +47,9 @@ class Scenario:
         self.ran = {}
 
     def run(self, recipe, more):
-        """kJ and the share of requests whose objectives were all kept, refused ones counted as not kept; None: refused, as a model that does not fit."""
         key = (recipe, *more)
         if key not in self.ran:
-            command = [WATTLE, "sim", f"dynamollm-week-{self.service}", "--recipe", recipe, "--only", "--json"]
-            for setting in [*self.settings, *more]:
-                command += ["--set", setting]
-            done = subprocess.run(command, capture_output=True, text=True)
-            if done.returncode not in (0, 2):
-                sys.exit(f"{' '.join(command)}: {done.stderr.strip()}")
-            one = json.loads(done.stdout)["runs"][0] if done.returncode == 0 else None
-            self.ran[key] = one and (one["energy_j"]["total"] / 1e3, one["slo"]["attainment"])
-            if done.returncode:
-                print(done.stderr.strip(), file=sys.stderr)
+            self.ran[key] = run(f"dynamollm-week-{self.service}", recipe, [*self.settings, *more])
         return self.ran[key]
 
     def fixed(self, which, count, clock):
@@ -77,18 +64,18 @@ class Scenario:
         best = None
         for which, tp in enumerate(self.tps):
             low, high = 1, self.gpus // tp
-            if (at := self.fixed(which, high, "max")) is None or at[1] < kept:
+            if (at := self.fixed(which, high, "max")) is None or at.all < kept:
                 continue
             while low < high:
                 middle = (low + high) // 2
-                low, high = (low, middle) if self.fixed(which, middle, "max")[1] >= kept else (middle + 1, high)
+                low, high = (low, middle) if self.fixed(which, middle, "max").all >= kept else (middle + 1, high)
             for count in sorted({min(self.gpus // tp, math.ceil(low * by)) for by in (1, 1.1, 1.25, 1.5, 2)}):
                 lowest, top = 0, STEPS
                 while lowest < top:
                     middle = (lowest + top) // 2
-                    lowest, top = (lowest, middle) if self.fixed(which, count, clock_of(middle))[1] >= kept else (middle + 1, top)
+                    lowest, top = (lowest, middle) if self.fixed(which, count, clock_of(middle)).all >= kept else (middle + 1, top)
                 of = [(self.fixed(which, count, clock_of(step)), f"{count} of TP{tp} at {clock_of(step)}") for step in range(lowest, min(STEPS, lowest + 2) + 1)]
-                best = min([one for one in of if one[0][1] >= kept] + ([best] if best else []), default=best)
+                best = min([one for one in of if one[0].all >= kept] + ([best] if best else []), default=best)
         return best
 
 
@@ -99,19 +86,18 @@ def clock_of(step):
 
 
 def compare(scenario):
-    whole = [one for one in scenario.whole() if one]
-    if not whole or max(kept for _, kept in whole) < 0.95:
+    most = max((one.all for one in scenario.whole() if one), default=0.0)
+    if most < 95.0:
         return None
     start = [f"fleet.0.count={scenario.gpus // scenario.tps[0]}"]
     ours = scenario.run("dynamollm-ours", start)
     if ours is None:
         return None
-    best = scenario.best_fixed(ours[1] - KEPT)
-    most = max(kept for _, kept in whole)
-    beyond = 100 * (1 - ours[0] / best[0][0]) if best else None
-    print(f"{scenario.name:70} kept {100 * ours[1]:6.2f} of {100 * most:6.2f} %  " +
+    best = scenario.best_fixed(ours.all - KEPT)
+    beyond = saved(ours, best[0]) if best else None
+    print(f"{scenario.name:70} kept {ours.all:6.2f} of {most:6.2f} %  " +
           (f"less energy by {beyond:5.1f} % than {best[1]}" if best else "no fixed fleet keeps as much"), flush=True)
-    return beyond, 100 * (most - ours[1])
+    return beyond, most - ours.all
 
 
 def main():

@@ -12,14 +12,12 @@ counted as not kept; no target.
 import argparse
 import csv
 import datetime
-import json
 import os
 import random
-import subprocess
-import sys
 import tempfile
 
-WATTLE = os.environ.get("WATTLE", "build/release/wattle")
+from simulated import run
+
 LENGTH_S = 3600
 BEGINS_S = 2400
 # scenario, what differs of it, recipes, requests/s in the crowd
@@ -48,17 +46,6 @@ def trace(path, crowd_per_s, times, late, minutes):
             rows.writerow((when, min(8000, int(draw.lognormvariate(6.5, 1.0)) + 1), min(1000, int(draw.lognormvariate(5, 0.8)) + 1)))
 
 
-def run(scenario, recipe, settings):
-    command = [WATTLE, "sim", scenario, "--recipe", recipe, "--only", "--json"]
-    for setting in settings:
-        command += ["--set", setting]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode not in (0, 2):
-        sys.exit(f"{' '.join(command)}: {done.stderr.strip()}")
-    one = json.loads(done.stdout)["runs"][0]
-    return one["energy_j"]["total"] / 1e6, 100 * one["slo"]["attainment"]
-
-
 def main():
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--surge", nargs="*", type=float, default=[], help="instead of the recipe's")
@@ -78,9 +65,9 @@ def main():
                     cells = [most] + [run(scenario, recipe, settings + more) for _, more in columns]
                     for name, cell in zip(["static-max"] + [name for name, _ in columns], cells):
                         sums.setdefault(name, []).append(cell)
-                    print(f"{scenario} {recipe:15s} {times:3d}x {late:2d} s {minutes:2d} min " + " ".join(f"{mj:8.2f} {kept:5.1f}%" for mj, kept in cells), flush=True)
+                    print(f"{scenario} {recipe:15s} {times:3d}x {late:2d} s {minutes:2d} min " + " ".join(f"{one.kj / 1e3:8.2f} {one.all:5.1f}%" for one in cells), flush=True)
     for name, cells in sums.items():
-        print(f"{name}: {sum(mj for mj, _ in cells):.1f} MJ; {sum(kept for _, kept in cells) / len(cells):.1f} % kept in the mean, {min(kept for _, kept in cells):.1f} at worst")
+        print(f"{name}: {sum(one.kj for one in cells) / 1e3:.1f} MJ; {sum(one.all for one in cells) / len(cells):.1f} % kept in the mean, {min(one.all for one in cells):.1f} at worst")
 
 
 if __name__ == "__main__":

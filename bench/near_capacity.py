@@ -12,7 +12,8 @@ at a TTFT of which the maximum clock keeps 97 to 99.9 %.
 import argparse
 import random
 
-from best_fixed_clock import APART, DRAWN as SHARED, Bench
+from best_fixed_clock import APART, DRAWN as SHARED
+from simulated import run, saved
 
 DRAWN = {key: values for key, values in APART.items() if key != "workload.rate_per_s"} | {
     "workload.prompt_mean": [100, 300, 500], "workload.output_mean": [100, 200, 400, 600], "slo.ttft_ms": [600, 1500, 5000]}
@@ -20,48 +21,42 @@ DRAWN = {key: values for key, values in APART.items() if key != "workload.rate_p
 TIGHT = {key: values for key, values in SHARED.items() if key != "slo.ttft_ms"} | {"slo.itl_ms": [30, 60, 150], "fleet.0.count": [1, 2]}
 
 
-def tight(bench, draw):
-    """Settings with whose TTFT the maximum clock is near its limit, and what it makes of them."""
-    while True:
-        settings = [f"{key}={draw.choice(values)}" for key, values in TIGHT.items()] + ["workload.requests=3000"]
-        low, high = 5.0, 4000.0
-        for _ in range(9):
-            ttft = (low * high) ** 0.5
-            at = settings + [f"slo.ttft_ms={ttft:.4g}"]
-            most = bench.run("static-max", at)
-            if most is None:
-                break
-            if most[2] < 97.0:
-                low = ttft
-            elif most[2] > 99.9:
-                high = ttft
-            elif most[3] > 80.0:
-                return at, most
-            else:
-                break
+def near_limit(scenario, settings, key, low, high, verdict):
+    """Settings with the value of `key` in between at which the maximum clock is near its limit, and what it makes of them. `verdict`
+    of a run: 1 for a higher value, -1 for a lower one, 0 for this one, None to give up."""
+    for _ in range(9):
+        value = (low * high) ** 0.5
+        at = settings + [f"{key}={value:.4g}"]
+        most = run(scenario, "static-max", at)
+        where = None if most is None else verdict(most)
+        if where is None:
+            return None
+        if where == 0:
+            return at, most
+        low, high = (value, high) if where > 0 else (low, value)
+    return None
 
 
-def drawn(bench, draw):
-    """Settings at whose rate the maximum clock is near its limit, and what it makes of them."""
-    while True:
-        settings = [f"{key}={draw.choice(values)}" for key, values in DRAWN.items()]
-        settings.append(settings[0].replace("fleet.0", "fleet.1"))
-        requests = draw.choice([2000, 4000, 8000])
-        low, high = 2.0, 400.0
-        for _ in range(9):
-            rate = (low * high) ** 0.5
-            at = settings + [f"workload.rate_per_s={rate:.3g}", f"workload.requests={requests}"]
-            most = bench.run("static-max", at)
-            if most is None:
-                break
-            if most[3] < 85.0:
-                high = rate
-            elif most[3] > 99.7:
-                low = rate
-            elif most[1] < 99.9:
-                return at, most
-            else:
-                break
+def tight(draw):
+    """A TTFT near what the maximum clock keeps."""
+    settings = [f"{key}={draw.choice(values)}" for key, values in TIGHT.items()] + ["workload.requests=3000"]
+
+    def verdict(most):
+        return 1 if most.first < 97.0 else -1 if most.first > 99.9 else 0 if most.all > 80.0 else None
+
+    return near_limit("synthetic-poisson", settings, "slo.ttft_ms", 5.0, 4000.0, verdict)
+
+
+def crowded(draw):
+    """A rate near what the maximum clock keeps."""
+    settings = [f"{key}={draw.choice(values)}" for key, values in DRAWN.items()]
+    settings.append(settings[0].replace("fleet.0", "fleet.1"))
+    settings.append(f"workload.requests={draw.choice([2000, 4000, 8000])}")
+
+    def verdict(most):
+        return -1 if most.all < 85.0 else 1 if most.all > 99.7 else 0 if most.gaps < 99.9 else None
+
+    return near_limit("voltanallm-2p2d", settings, "workload.rate_per_s", 2.0, 400.0, verdict)
 
 
 def main():
@@ -72,18 +67,21 @@ def main():
     flags.add_argument("--first-tokens", action="store_true")
     flags.add_argument("--set", action="append", default=[], help="the recipe's alone, as `wattle sim` has it")
     args = flags.parse_args()
-    bench = Bench("synthetic-poisson" if args.first_tokens else "voltanallm-2p2d", args.set)
+    scenario, load = ("synthetic-poisson", tight) if args.first_tokens else ("voltanallm-2p2d", crowded)
     draw = random.Random(args.seed)
-    lost, saved = [], []
-    for _ in range(args.random):
-        settings, most = (tight if args.first_tokens else drawn)(bench, draw)
-        ours = bench.run(args.recipe, settings + args.set)
-        lost.append(most[3] - ours[3])
-        saved.append(100 * (1 - ours[0] / most[0]))
-        print(f"{' '.join(s.split('=')[1] for s in settings):100} all {most[3]:6.2f} -> {ours[3]:6.2f} %  gaps {most[1]:6.2f} -> {ours[1]:6.2f} %  "
-              f"first tokens {most[2]:6.2f} -> {ours[2]:6.2f} %  saved {saved[-1]:5.1f} %", flush=True)
+    lost, less = [], []
+    while len(lost) < args.random:
+        found = load(draw)
+        if found is None:
+            continue
+        settings, most = found
+        ours = run(scenario, args.recipe, settings + args.set)
+        lost.append(most.all - ours.all)
+        less.append(saved(ours, most))
+        print(f"{' '.join(s.split('=')[1] for s in settings):100} all {most.all:6.2f} -> {ours.all:6.2f} %  gaps {most.gaps:6.2f} -> {ours.gaps:6.2f} %  "
+              f"first tokens {most.first:6.2f} -> {ours.first:6.2f} %  saved {less[-1]:5.1f} %", flush=True)
     print(f"{len(lost)} loads: points of requests with all objectives given up {sum(lost) / len(lost):.2f} in the mean, {max(lost):.2f} at most, "
-          f"more than 1 in {sum(x > 1 for x in lost)}; saved {sum(saved) / len(saved):.1f} % in the mean")
+          f"more than 1 in {sum(x > 1 for x in lost)}; saved {sum(less) / len(less):.1f} % in the mean")
 
 
 if __name__ == "__main__":

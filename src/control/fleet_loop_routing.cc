@@ -22,7 +22,9 @@ RouteDecision least_assigned(std::span<const InstanceView* const> candidates) {
 
 const Slo* FleetLoop::held_to(InstanceId id) const {
   const auto i = index_.find(id);
-  return i && !held_to_.strictest(*i) ? &held_to_.of(*i) : nullptr;
+  if (!i) return nullptr;
+  const Slo& keeps = held_to_.of(*i);
+  return keeps.ttft_varies || !held_to_.strictest(*i) ? &keeps : nullptr;
 }
 
 void FleetLoop::hold_to_pools(Instant now) {

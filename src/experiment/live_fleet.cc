@@ -70,6 +70,7 @@ InstanceSpec LiveFleet::facts(Role role, std::int32_t tensor_parallel) const {
   spec.tensor_parallel = tensor_parallel;
   spec.clocks = supported_clocks(gpu_);
   spec.kv_block_tokens = engine_.block_size;
+  spec.max_requests = engine_.max_num_seqs;
   return spec;
 }
 

@@ -34,6 +34,7 @@ InstanceSpec spec_of(const config::LoadedScenario& loaded, std::size_t p) {
   spec.weight = pool.weight;
   spec.clocks = supported_clocks(loaded.gpus[p]);
   spec.kv_block_tokens = loaded.scenario.engine.block_size;
+  spec.max_requests = loaded.scenario.engine.max_num_seqs;
   spec.slo = config::make_service(loaded.scenario).judged(loaded.scenario.slo).strictest();
   // Without [[pool]]s each [[fleet]] entry is one.
   spec.pool = loaded.scenario.serving_pools.empty() ? PoolId(static_cast<std::int32_t>(p))

@@ -47,6 +47,9 @@ class JsonWriter {
   void objective(const char* key, const std::optional<Span>& v) {
     if (v) into_[key] = v->millis();
   }
+  void if_set(const char* key, bool v) {
+    if (v) into_[key] = true;
+  }
   template <typename F>
   void group(const char* key, F&& f) {
     Json inner = Json::object();
@@ -122,6 +125,12 @@ class JsonReader {
     const double ms = j->is_number() ? j->get<double>() : -1.0;
     if (!(ms > 0.0 && ms <= 1e12)) return wrong(key, "milliseconds in (0, 1e12]");
     v = Span(std::llround(ms * 1e6));
+  }
+  void if_set(const char* key, bool& v) {
+    const Json* j = find(key, false);
+    if (j == nullptr) return;
+    if (*j != true) return wrong(key, "true, or absent");
+    v = true;
   }
   template <typename F>
   void group(const char* key, F&& f) {

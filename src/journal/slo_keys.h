@@ -12,6 +12,7 @@ void visit_slo(V& v, S& slo) {
   v.objective("itl_ms", slo.itl);
   v.objective("tbt_ms", slo.tbt);
   v.objective("e2e_ms", slo.e2e);
+  v.if_set("ttft_varies", slo.ttft_varies);
 }
 
 inline Json slo_json(const Slo& slo) {

@@ -43,6 +43,7 @@ struct InstanceSpec {
   MegaHertz measured_from{0};           ///< the lowest at which GPUs of its kind were measured; 0: nobody knows
   std::int64_t kv_capacity_tokens = 0;  ///< 0: not known
   std::int32_t kv_block_tokens = 16;    ///< size of a KV block, tokens
+  std::int32_t max_requests = 1024;     ///< that its engine runs at once (max_num_seqs); more of them wait
   Slo slo;          ///< strictest objectives of all it may serve; at present: FrequencyPolicy::held_to
   Beliefs beliefs;  ///< the models outlive the spec
   PoolId pool;

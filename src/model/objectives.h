@@ -66,6 +66,7 @@ class Objectives {
   [[nodiscard]] Slo strictest() const {
     Slo all = table_.front();
     for (const Slo& one : table_) tighten(all, one);
+    all.ttft_varies = std::ranges::any_of(table_, [&](const Slo& one) { return one.ttft != all.ttft; });
     return all;
   }
   /// What those are held to whose tier is no stricter than the one at this place among `classes`' tiers; all where

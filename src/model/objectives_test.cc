@@ -84,6 +84,7 @@ TEST(Objectives, ATierOutranksASizeAndASizeTheFleet) {
   EXPECT_EQ(objectives.of(small, 10).e2e, std::nullopt);
   EXPECT_EQ(objectives.strictest().ttft, Span::ms(10));
   EXPECT_EQ(objectives.strictest().tbt, Span::ms(100));
+  EXPECT_TRUE(objectives.strictest().ttft_varies);
   const Objectives two(fleet, kNine, by_size, {{"loose", {}, 2.0}, {"strict", {}, 1.0}});
   small.tier = TierId(0);
   EXPECT_EQ(two.of_strictest_tier().of(small, 10).ttft, Span::ms(250)) << "whatever the order of tiers";
@@ -110,6 +111,7 @@ TEST(Objectives, SaysWhatGapsOfATierMayBeHeldTo) {
 TEST(Objectives, OneForAll) {
   const Objectives objectives = Service{}.judged(ttft(Span::ms(5)));
   EXPECT_TRUE(objectives.uniform());
+  EXPECT_FALSE(objectives.strictest().ttft_varies);
   EXPECT_EQ(objectives.of(Request{}, 1'000'000).ttft, Span::ms(5));
 }
 

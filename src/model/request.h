@@ -18,6 +18,8 @@ struct Slo {
   std::optional<Span> itl;
   std::optional<Span> tbt;
   std::optional<Span> e2e;
+  /// Of the strictest of several (Objectives::strictest): some of their requests have a longer TTFT than this.
+  bool ttft_varies = false;
 
   /// The limit for each single gap: if all gaps are within TBT, so is their mean.
   [[nodiscard]] std::optional<Span> gap() const { return itl ? itl : tbt; }

@@ -12,10 +12,8 @@ namespace {
 
 constexpr Span kBucket = Span::s(60);  ///< as TimePrice's
 constexpr Span kBetween = Span::ms(100);
-/// No step is shorter, and none divided by.
+/// Lower limit of predictions, so that divisions are safe.
 constexpr Span kShortest = Span::us(1);
-/// No engine is taken to run more requests at once.
-constexpr std::int32_t kMostRequests = 1024;
 
 }  // namespace
 
@@ -23,6 +21,7 @@ DecodeLoad::DecodeLoad(std::span<const MegaHertz> clocks, const InstanceSpec& sp
     : clocks_(clocks.begin(), clocks.end()),
       latency_(spec.beliefs.latency),
       kv_capacity_tokens_(spec.kv_capacity_tokens),
+      max_requests_(spec.max_requests),
       clock_(clocks.size() - 1) {
   WATTLE_CHECK(!clocks_.empty() && latency_ != nullptr, "a load is carried by clocks, in times");
 }
@@ -64,7 +63,7 @@ StepShape DecodeLoad::largest(const StepShape& like, Span limit) const {
     return shape;
   };
   std::int32_t within = 1;
-  std::int32_t beyond = kMostRequests + 1;
+  std::int32_t beyond = max_requests_ + 1;
   while (beyond - within > 1) {
     const std::int32_t middle = within + (beyond - within) / 2;
     const StepShape shape = of(middle);

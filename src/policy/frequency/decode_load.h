@@ -1,5 +1,5 @@
 #pragma once
-// Which clocks carry the load of a decode instance. Ours: docs/decisions/0043.
+// Which clocks sustain the load of a decode instance. Ours: docs/decisions/0043.
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -10,41 +10,41 @@
 
 namespace wattle::policy {
 
-/// A slow step costs a decode instance nothing at once. But its answers end later while requests come as before, so
-/// that its batch grows until no clock steps it within the objective, the KV cache is full or the engine takes no more.
-/// A higher clock is then too late: it takes about as long as an answer to make the batch smaller.
+/// Slow steps cost a decode instance nothing at first. But answers finish later while requests arrive as before, so the
+/// batch grows until no clock meets ITL, the KV cache is full or the engine admits no more. Raising the clock then
+/// comes too late: it takes about the duration of an answer until the batch shrinks.
 ///
-/// By Little's law a batch of n requests whose steps take T gives n / T tokens a second, and is stable where that is
-/// what requests ask for: those that come in a second times the tokens of an answer. So a clock carries the load if,
-/// with the largest batch that the highest clock steps in time and the KV cache holds, it gives as much: at a lower one
-/// the batch outgrows that. An instance that a router fills up to some batch and no further gets less the slower it
-/// runs, and may come down clock by clock.
+/// By Little's law a batch of n requests with steps of T produces n / T tokens/s, and is stable if that equals the
+/// demand: arrivals per second times tokens per answer. A clock carries the load if it meets the demand with
+/// the largest batch that the highest clock steps within ITL, the KV cache holds and the engine admits; at lower
+/// clocks the batch outgrows that. An instance that a router fills up to a fixed batch receives less when it runs
+/// slower, and its clock may come down step by step.
 ///
-/// Both are of the last one to two minutes. An answer has as many tokens as all requests were given, those that still
-/// run included, by answers that have ended, one besides: while few have, they are taken to be long. What comes and
-/// ends is seen by the batch alone: where both happen in one step neither counts, which leaves their ratio as it is as
-/// long as the batch does.
+/// Both rates are from the last one to two minutes. Tokens per answer are all tokens given, also to requests still
+/// running, divided by finished answers plus one: while few have finished, answers are assumed to be long. Arrivals and
+/// ends are inferred from changes of the batch: if both happen in one step neither counts, which leaves their ratio
+/// unchanged while the batch is stable.
 class DecodeLoad {
  public:
-  /// `clocks` ascending, at least one. `spec` believes in a time.
+  /// `clocks` ascending, at least one. `spec` has a belief of latency.
   DecodeLoad(std::span<const MegaHertz> clocks, const InstanceSpec& spec);
 
-  /// A step of this shape, which may take `limit`, begins at `now`, and `waiting` more requests are at the instance;
-  /// steps like it run until the next call. No work: an idle shape. No allocation.
+  /// A step of this shape and with this limit begins at `now`, with `waiting` more requests at the instance; steps like
+  /// it run until the next call. An idle shape means no work. Does not allocate.
   void note(const StepShape& shape, std::int32_t waiting, Span limit, Instant now);
-  /// What they run at, after note(); a clock that is none of them counts as the next higher.
+  /// Their clock, after note(); one that is not among `clocks` counts as the next higher one.
   void runs_at(MegaHertz clock);
-  /// The lowest clock that carries the load; where none does, the lowest that steps the largest batch as fast as the
-  /// highest.
+  /// The lowest clock that carries the load; if none does, the lowest that runs the largest batch as fast as the
+  /// highest does.
   [[nodiscard]] MegaHertz least() const { return clocks_[least_]; }
 
  private:
-  /// Of about a minute.
+  /// Counts over about a minute.
   struct Seen {
     Span lasted;
-    double came = 0.0;  ///< requests
-    double ended = 0.0;
-    double steps = 0.0;  ///< of all requests together
+    double came = 0.0;   ///< requests that arrived
+    double ended = 0.0;  ///< requests that finished
+    double steps = 0.0;  ///< summed over requests
   };
   [[nodiscard]] double seconds(const StepShape& shape, std::size_t clock) const;
   /// The largest batch of requests like these that the highest clock steps within `limit`; at least one.
@@ -54,10 +54,11 @@ class DecodeLoad {
   std::vector<MegaHertz> clocks_;
   const LatencyModel* latency_;
   std::int64_t kv_capacity_tokens_;
+  std::int32_t max_requests_;
 
   // The steps that run now.
   StepShape shape_;
-  std::int32_t requests_ = 0;  ///< with those that wait
+  std::int32_t requests_ = 0;  ///< waiting ones included
   Instant since_;
   std::size_t clock_;
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 #include <vector>
 
 namespace wattle::policy {
@@ -30,10 +31,11 @@ class Steps final : public LatencyModel {
 /// Requests of 100 tokens each, and an instance that runs at the clock asked for, or at a given one.
 class Instance {
  public:
-  explicit Instance(std::int64_t kv_capacity_tokens = 0) {
+  explicit Instance(std::int64_t kv_capacity_tokens = 0, std::int32_t max_requests = 1024) {
     InstanceSpec spec;
     spec.beliefs.latency = &steps_;
     spec.kv_capacity_tokens = kv_capacity_tokens;
+    spec.max_requests = max_requests;
     load.emplace(kClocks, spec);
   }
   /// So many requests a second for so long; the clock asked for in the end.
@@ -113,11 +115,16 @@ TEST(DecodeLoad, ALoadIsForgotten) {
   EXPECT_EQ(instance.run(20, Span::s(150)), kLow);
 }
 
-TEST(DecodeLoad, WhatTheKvCacheHoldsIsTheLargestBatch) {
-  // 50 requests: 15 ms at the high clock, 3,333 tokens a second; 2,777 and 2,222 at the others.
-  EXPECT_EQ(Instance(50 * kContext).run(15, Span::s(200)), kLow);
-  EXPECT_EQ(Instance(50 * kContext).run(25, Span::s(200)), kMiddle);
-  EXPECT_EQ(Instance(50 * kContext).run(30, Span::s(200)), kHigh);
+TEST(DecodeLoad, TheLargestBatchIsWhatTheKvCacheHoldsAndTheEngineAdmits) {
+  // 50 requests: 15 ms at the high clock, 3,333 tokens/s; 2,777 and 2,222 at the others.
+  const auto least = [](double per_second, std::int64_t kv_tokens, std::int32_t requests) {
+    return Instance(kv_tokens, requests).run(per_second, Span::s(200));
+  };
+  for (const auto& [kv_tokens, requests] : {std::pair(50 * kContext, 1024), std::pair(std::int64_t{0}, 50)}) {
+    EXPECT_EQ(least(15, kv_tokens, requests), kLow);
+    EXPECT_EQ(least(25, kv_tokens, requests), kMiddle);
+    EXPECT_EQ(least(30, kv_tokens, requests), kHigh);
+  }
 }
 
 TEST(DecodeLoad, AnInstanceThatIsFilledUpToABatchComesDownClockByClock) {

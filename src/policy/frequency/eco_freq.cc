@@ -11,12 +11,12 @@ namespace wattle::policy {
 namespace {
 
 constexpr std::int64_t kAnyKv = std::numeric_limits<std::int64_t>::max();
-/// A step that takes so much longer than the ITL objective does so although predictions err and loads vary.
+/// A step predicted to be this much over the ITL objective is over it despite prediction errors.
 constexpr double kClearly = 1.05;
-/// What a late request adds to how strict the price is: 1 % more of them than may be take 1,000 requests to lower
-/// late_tokens by a fifth (docs/decisions/0038).
+/// How much stricter the price becomes with each late request: with 1 % more late requests than allowed, 1,000 requests
+/// lower late_tokens by a fifth (docs/decisions/0038).
 constexpr double kStricterEach = 0.02;
-/// First late_tokens is lowered, to exp(-4) of it, then the price has a floor that rises as far again.
+/// First late_tokens falls, to exp(-4) of itself; then, over as many stages again, the price's floor rises.
 constexpr double kStages = 4.0;
 
 }  // namespace
@@ -36,7 +36,9 @@ void EcoFreq::keep(const InstanceSpec& spec) {
   late_handovers_ = spec.slo.ttft && spec.role != Role::Colocated ? options_.late_handovers : 0.0;
   handovers_ = RecentSpans(kHandOvers);
   newcomers_.reset();
-  if (options_.newcomers && rule_.ttft < Span::max()) newcomers_.emplace(options_.late_tokens);
+  // Engines' reports do not say which requests' prompts a step computes, so their TTFTs are known only if equal.
+  const bool same_ttft = rule_.ttft < Span::max() && !spec.slo.ttft_varies;
+  if (options_.newcomers && same_ttft) newcomers_.emplace(options_.late_tokens);
   held_requests_ = 0;
   price_.reset();
   const Beliefs& believed = spec.beliefs;
@@ -72,7 +74,7 @@ Span EcoFreq::prompt_budget(const InstanceView& view) const {
   if (prefills_ && late_handovers_ > 0.0) {
     const Span least = fastest(view);
     allowed -= handovers_.least(late_handovers_, allowed - least);
-    // Who comes while this step runs waits for it, and then for one as long as it made the queue.
+    // Requests that arrive during this step wait for it, and then for a step as long as the queue that it made.
     const Span theirs = rule_.ttft - handovers_.least(late_handovers_, rule_.ttft - least - least);
     allowed = std::min(allowed, std::max(Span(theirs.ns() / kStepsOfAFirstToken), least));
   }
@@ -113,7 +115,7 @@ void EcoFreq::handed_over(Span age, Span wait) {
   if (late_handovers_ <= 0.0 || wait <= Span()) return;
   if (prefills_) return handovers_.add(wait);
   if (step_ <= Span()) return;
-  // Nothing would have saved one that was late before; it says nothing of steps.
+  // A request that was late before the hand-over says nothing about how long steps may take.
   if (age >= rule_.ttft) return;
   handovers_.add(step_borne(rule_.ttft - age, wait, step_));
 }
@@ -146,12 +148,12 @@ MegaHertz EcoFreq::for_those_who_wait(const InstanceView& view, Instant now) {
     waiting_since_ = Instant::never();
     return rule_.clocks.front();
   }
-  // They came while the last step ran, at the earliest; and those who wait still came after those who do not.
+  // They arrived during the last step at the earliest, and after those that no longer wait (FIFO).
   if (waiting_since_ == Instant::never()) waiting_since_ = now - fastest(view);
   if (step.shape.prefill_tokens > 0 && step.oldest_scheduled_arrival < step.start) {
     waiting_since_ = std::max(waiting_since_, step.oldest_scheduled_arrival);
   }
-  // What the cache has no room for waits until others have ended.
+  // Prompts for which the KV cache has no room wait until other requests finish.
   const std::int64_t room = view.spec->kv_capacity_tokens - step.kv_tokens;
   const bool for_room = view.spec->kv_capacity_tokens > 0 && step.waiting_prompt_tokens > room;
   if (for_room || step.waiting_prompt_tokens <= 0) return rule_.clocks.back();
@@ -166,7 +168,7 @@ MegaHertz EcoFreq::for_those_who_wait(const InstanceView& view, Instant now) {
   };
   const Span left = rule_.ttft - (now - waiting_since_);
   const Span least = both(rule_.clocks.back());
-  // Half of what is left is for those who come meanwhile.
+  // Half of the remaining time is kept for requests that arrive meanwhile.
   const Span allowed = least + Span((left - least).ns() / 2);
   if (left <= least) return rule_.clocks.back();
   return *std::ranges::find_if(rule_.clocks, [&](MegaHertz clock) { return both(clock) <= allowed; });
@@ -223,7 +225,7 @@ EcoFreq::Wish EcoFreq::wish(const InstanceView& view, Instant now) {
   const Span prompts = prompt_budget(view);
   const Span decodes = decode_budget(view);
   const Span allowed = std::min(prompts, decodes);
-  const bool begun = !shape.idle();  // of what only waits nothing can be predicted
+  const bool begun = !shape.idle();  // no prediction is possible for requests that only wait
   const ClockChoice choice =
       clock_for(rule_, shape, price_ && begun ? 0 : view.step.waiting_requests, allowed, latency);
   if (!choice.believed) {
@@ -233,12 +235,12 @@ EcoFreq::Wish EcoFreq::wish(const InstanceView& view, Instant now) {
   if (price_ && begun) return priced(view, now, prompts, decodes, choice);
   std::int64_t kv_tokens_max = kAnyKv;
   if (!choice.predicted) return {choice.clock, choice.reason, kv_tokens_max};
-  // Too slow as well, but as fast as the top: it stands as long as that is so.
+  // Over the budget, but as fast as the top clock: the choice holds as long as that is the case.
   const bool as_fast = !choice.within && choice.clock != top;
   const Span most = as_fast ? latency->step_time(shape, top) : std::min(allowed, kLongestBelievable);
   for (const MegaHertz clock : rule_.clocks) {
-    // At the top, outgrowing the budget changes nothing. Clocks already too slow stay so as the KV cache grows, but
-    // could leave the believable range.
+    // At the top clock, outgrowing the budget changes nothing. Clocks that are too slow stay so as the KV cache grows,
+    // but their predictions could leave the plausible range.
     const bool enough = clock == choice.clock && (choice.within || as_fast);
     if (!enough || clock != top) {
       const Span limit = enough ? most : kLongestBelievable;

@@ -144,8 +144,9 @@ TEST(PricedEcoFreq, AStepLeavesTimeForWhoComesWhileItRuns) {
   InstanceSpec spec = believing({&model, &power});
   // The clock of a step of one decode, 20.1 ms at the low clock, where one step in ten computes 300 prompt tokens: 37.6
   // ms at the high one.
-  const auto clock = [&](bool newcomers, Span ttft) {
+  const auto clock = [&](bool newcomers, Span ttft, bool varies = false) {
     spec.slo.ttft = ttft;
+    spec.slo.ttft_varies = varies;
     auto priced = options();
     priced.late_tokens = 0.05;
     priced.newcomers = newcomers;
@@ -165,6 +166,7 @@ TEST(PricedEcoFreq, AStepLeavesTimeForWhoComesWhileItRuns) {
   EXPECT_EQ(clock(true, Span::ms(60)), kLow) << "22 ms are left";
   EXPECT_EQ(clock(true, Span::ms(55)), kHigh) << "17 ms are";
   EXPECT_EQ(clock(false, Span::ms(55)), kLow);
+  EXPECT_EQ(clock(true, Span::ms(55), true), kLow) << "it is the strictest of several, and need not be theirs";
 }
 
 /// A decode instance with 200 requests, two seconds after they began to come; of which none has ended yet, or all but

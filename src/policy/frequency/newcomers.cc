@@ -17,9 +17,9 @@ void Newcomers::note(const StepShape& shape, Span fastest) {
   known_ = std::max(known_, next_ == 0 ? kKept : next_);
 }
 
-// With s the time that a prompt's own step leaves of ttft, a share 1 - s / d of those who come during a step of d with
-// such a prompt are late. The sum of these shares over the prompts grows with d: with the k prompts of least s in it,
-// it is k - (their sum of s) / d.
+// If a prompt's own step leaves a slack s of ttft, a share 1 - s / d of the requests with such a prompt that arrive
+// during a step of d are late. The sum of these shares over all recorded prompts grows with d: with the k prompts of
+// least slack in it, it is k - (the sum of their slacks) / d.
 Span Newcomers::budget(Span ttft, Span fastest) const {
   const auto longest_first = at_top_.ascending();
   const auto left_of = [&](std::size_t k) {

@@ -1,5 +1,5 @@
 #pragma once
-// What requests that are not there yet will need. Ours: docs/decisions/0044, 0047.
+// Time and clocks kept for requests that have not arrived yet. Ours: docs/decisions/0044, 0047.
 #include <array>
 #include <cstddef>
 
@@ -9,28 +9,28 @@
 
 namespace wattle::policy {
 
-/// A request that comes while a step runs waits for it, and then has a step with its prompt. One that comes while
-/// there is no work begins at once, at whatever clock the idle GPU has: its step may be over before a command to raise
-/// the clock has been carried out. What prompts come is known from the newest steps with prompts.
+/// A request that arrives while a step runs waits for its end, and then for the step with its own prompt. A request
+/// that arrives at an idle instance starts at once, at the idle GPU's clock: its step may be over before a command to
+/// raise the clock takes effect. The newest 512 steps with prompts stand for the prompts that will arrive.
 class Newcomers {
  public:
-  /// `late`: share of first tokens, in [0, 1), that may be late beyond those that would be at the highest clock.
+  /// `late`: share of first tokens, in [0, 1), that may be late in addition to those late at the highest clock.
   explicit Newcomers(double late) : late_(late), at_top_(kKept) {}
 
-  /// A step with prompts, and its time at the highest clock.
+  /// Records a step with prompts and its predicted time at the highest clock.
   void note(const StepShape& shape, Span fastest);
-  /// What a step may take that at the highest clock takes `fastest`, so that of those who come meanwhile, at any moment
-  /// of it, no more get a first token later than `ttft`.
+  /// The longest time for a step, which takes `fastest` at the highest clock, such that of the requests that arrive
+  /// during it (uniformly) no larger share misses `ttft` than `late` allows.
   [[nodiscard]] Span budget(Span ttft, Span fastest) const;
-  /// The lowest of `rule` at which prompts that come alone are computed in time; the lowest while none are known.
-  /// Looks at them at most once a second.
+  /// The lowest clock of `rule` at which recorded prompts, each alone, meet TTFT; the lowest while none are recorded.
+  /// Computed at most once a second.
   [[nodiscard]] MegaHertz idle_clock(const ClockRule& rule, const LatencyModel& latency, Instant now);
 
  private:
   static constexpr std::size_t kKept = 512;
   double late_;
   RecentSpans at_top_;
-  std::array<StepShape, kKept> prompts_{};  ///< of the newest, without decodes
+  std::array<StepShape, kKept> prompts_{};  ///< of recorded steps, without their decodes
   std::size_t known_ = 0;
   std::size_t next_ = 0;
   MegaHertz idle_{0};

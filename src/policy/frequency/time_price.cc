@@ -12,26 +12,27 @@ namespace wattle::policy {
 
 namespace {
 
-/// Long enough for hundreds of late gaps where 1 % are, short enough to follow a day. 60 to 1,200 s make no difference
-/// on the hour of the Azure trace.
+/// Long enough to contain hundreds of late gaps if 1 % are late, short enough to follow the load of a day. 60 to 1,200
+/// s make no difference on the hour of the Azure trace.
 constexpr Span kBucket = Span::s(60);
 constexpr Span kBetweenPrices = Span::s(1);
-/// No step is shorter, and none divided by.
+/// Lower limit of predictions, so that divisions are safe.
 constexpr Span kShortest = Span::us(1);
 constexpr std::size_t kAnswers = 128;
 constexpr std::size_t kFirstTokens = 512;
-/// Of an answer's mean length: those that are late are short ones.
+/// Share of an answer's mean length over which mean gaps are taken: short answers are the ones that are late.
 constexpr double kShort = 0.5;
-/// Mean gaps of fewer tokens are single gaps, of more they differ little.
+/// Mean gaps over fewer tokens are nearly single gaps; over more they hardly vary.
 constexpr double kFewestTokens = 8.0;
 constexpr double kMostTokens = 256.0;
-/// Of what answers' mean gaps may be. Between 0.5 and 1 a crowd ten times the load loses 1 to 7 points fewer of its
-/// objectives the lower it is, and fleets over sites take up to a quarter more energy (docs/decisions/0029).
+/// Share of the objective for mean gaps. Between 0.5 and 1: the lower, the fewer objectives are missed in a crowd of
+/// ten times the load (1 to 7 points), and the more energy fleets over sites use (up to a quarter;
+/// docs/decisions/0029).
 constexpr double kBehind = 0.75;
-/// An instance with more load than this at its highest clock is full.
+/// An instance with a higher load than this, at its highest clock, counts as full.
 constexpr double kFull = 0.95;
 
-/// Of the instance's full power: 1/4096 to 11, each sqrt(2) times the one before.
+/// Price as a share of the instance's full power: 1/4096 to 11, in steps of sqrt(2).
 double share(std::size_t price) { return std::exp2(0.5 * static_cast<double>(price) - 12.0); }
 
 }  // namespace
@@ -90,7 +91,7 @@ TimePrice::Choice TimePrice::choose(const Next& next, Instant now) {
   choose_by_price(step_, requests_, choices_);
   clock_ = choices_[price_];
   if (shape.prefill_requests > 0 && ttft_ < Span::max()) {
-    // Its own step has a budget of its own.
+    // The prompt's own step is limited by its budget, not by the price.
     const double at_max_s = std::max(next.waited, kShortest).seconds() / more_;
     first_borne_.add(Span::from_seconds(std::clamp((ttft_.seconds() - least_s) / at_max_s, 0.0, 1e3)));
   }
@@ -99,8 +100,8 @@ TimePrice::Choice TimePrice::choose(const Next& next, Instant now) {
 
 bool TimePrice::behind() const { return gap_s_ > kBehind * mean_gap_.seconds(); }
 
-// Cost is linear in the price, so that the clocks of least cost are the corners of a lower envelope: from each the next
-// is the one that costs as little at the lowest price, and a higher price never asks for a lower clock.
+// Cost is linear in the price, so the clocks of least cost are the corners of a lower envelope: after each clock comes
+// the one that overtakes it at the lowest price. A higher price never yields a lower clock.
 void TimePrice::choose_by_price(const Costs& costs, std::int32_t requests, Choices& choices) const {
   const auto& cost = costs.costs;
   auto best = static_cast<std::size_t>(std::ranges::min_element(cost) - cost.begin());
@@ -183,9 +184,9 @@ bool TimePrice::full_within_mean(const StepShape& fullest, std::size_t price, do
   return latency_->step_time(shape, clocks_[full_choices_[price]]) <= mean_gap_;
 }
 
-// With s the mean time of steps against that at the highest clock and r the share of time that the load takes there,
-// s (1 - r) / (1 - r s) times as many requests are running, and as many times more gaps late: a request's steps are s
-// times longer, and with more requests running each step is longer again. So are mean gaps.
+// Let s be the mean step time relative to the highest clock and r the share of time that the load takes there. Then
+// s (1 - r) / (1 - r s) times as many requests are running, and as many times more gaps are late: a request's steps are
+// s times longer, and with more requests running each step is longer again. Mean gaps grow by the same factor.
 void TimePrice::set_price(Instant now) {
   const double gaps = recent_.gaps + older_.gaps;
   const double at_max = recent_.at_max + older_.at_max;
@@ -207,9 +208,9 @@ void TimePrice::set_price(Instant now) {
     const double late_at_max = late / std::max(all, 1.0) / more;
     return (late_at_max + late_tokens_) / (late_at_max + load * late_tokens_);
   };
-  // Until more is known, one gap is taken to be late. Answers of one token have none: nothing more comes to be known.
+  // Before the first gap, one is assumed to be late. Answers of one token have no gaps, so that would stay for ever.
   const double unknown = gaps > 0.0 || older_.prompts <= 0.0 ? 1.0 : 0.0;
-  // What grows as the number of requests does, and may be so many times what it is at the highest clock.
+  // For times that grow with the number of requests and may be this factor longer than at the highest clock.
   const auto grown_to = [&](const RecentSpans& borne) {
     const double longer = borne.most_beyond(late_tokens_, Span::s(1)).seconds();
     return longer / (1.0 - load + load * longer);

@@ -1,5 +1,5 @@
 #pragma once
-// What a second of a request's time is worth where prompts and decodes share steps. Ours: docs/decisions/0029.
+// The price of a request's time on instances where prompts and decodes share steps. Ours: docs/decisions/0029.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -12,67 +12,68 @@
 
 namespace wattle::policy {
 
-/// A step with a long prompt outlasts slo.itl at any clock and makes as many gaps late as requests are running. What a
-/// lower clock costs there is not that this or that step takes longer, it is that requests stay longer, and so more of
-/// them are running when such a step comes. By Little's law it is the mean time of steps that counts, each weighted by
-/// the requests that it holds up. Of all ways to one such mean that takes least energy which runs every step at the
-/// clock of least (power - spared) x time + price x requests x time, at one price for all. Spared is the instance's
-/// mean power, idle time included, but for the share of its time that grows with the load: in a longer step more
-/// requests gather, and the next ones are fewer.
+/// A step with a long prompt exceeds slo.itl at any clock and makes one gap late for each running request. A lower
+/// clock costs little in that step itself; but requests stay longer, so more of them are running when such a step
+/// comes. By Little's law the quantity that counts is the mean step time, each step weighted by the requests that wait
+/// for it. For a given weighted mean, energy is least if every step runs at the clock of least (power - spared) x time
+/// + price x requests x time, with one price for all steps. Spared is the instance's mean power, idle time included,
+/// without the part of its time that grows with the load: a longer step gathers more requests, so fewer steps follow.
 ///
-/// The price is the lowest with which the steps of the last one to two minutes would have made no more than
-/// `late_tokens` of all gaps, and of all first tokens, late beyond those that are late at the highest clock, and of
-/// answers' mean gaps: means over as many steps as an answer has tokens stand for these. Where none are late then,
-/// steps run at their least energy, yet never so slowly that the instance could not carry its load.
+/// The price is the lowest with which the steps of the last one to two minutes would have made at most a share of
+/// `late_tokens` of gaps, of first tokens and of answers' mean gaps late, in addition to those late at the highest
+/// clock (mean gaps are approximated by means over as many steps as an answer has tokens). If none would be late, steps
+/// run at their least energy, but never so slowly that the instance could not sustain its load.
 class TimePrice {
  public:
-  /// `clocks` ascending, at least one. `late_tokens` in (0, 1). `spec` has an objective of gaps or of their mean, and
-  /// believes in a time and a power.
+  /// `clocks` ascending, at least one. `late_tokens` in (0, 1). `spec` has an objective for gaps or their mean, and
+  /// beliefs of latency and power.
   TimePrice(std::span<const MegaHertz> clocks, double late_tokens, const InstanceSpec& spec);
 
   struct Choice {
     MegaHertz clock;
-    /// Its gaps are late even at the highest clock, or it has prompts and only the mean of gaps counts.
+    /// Its gaps are late even at the highest clock, or it has prompts and only mean gaps have an objective.
     bool late = false;
   };
   /// The next step.
   struct Next {
     StepShape shape;
-    std::int32_t waiting = 0;    ///< more requests at the instance
-    bool full = false;           ///< it computes as many tokens as the engine lets a step compute
-    Span prompts = Span::max();  ///< what its prompts leave it
-    Span waited = Span();        ///< the oldest of its prompts has waited so long
+    std::int32_t waiting = 0;    ///< requests at the instance that are not in the step
+    bool full = false;           ///< it computes as many tokens as the engine allows per step
+    Span prompts = Span::max();  ///< its limit from its prompts' TTFT
+    Span waited = Span();        ///< wait of its oldest prompt so far
   };
-  /// For a step that begins at `now`. Until the next call one like it follows the other. No allocation.
+  /// For a step that begins at `now`; steps like it follow until the next call. Does not allocate.
   [[nodiscard]] Choice choose(const Next& next, Instant now);
-  /// What these steps run at from `now` on, whatever choose() said; a clock that is none of them (an
-  /// idle instance's) counts as the next higher.
+  /// The clock at which these steps run from `now` on, whatever choose() returned. A clock that is not among `clocks`
+  /// (as while idle) counts as the next higher one.
   void runs_at(MegaHertz clock, Instant now);
-  /// `late_tokens` in (0, 1), and at least so high a price, in [0, 1] of all there are; both from the next price on.
+  /// Sets `late_tokens`, in (0, 1), and the least price, in [0, 1] of the range of prices; both apply from the next
+  /// price on.
   void hold_to(double late_tokens, double least) {
     late_tokens_ = late_tokens;
     least_price_ = static_cast<std::size_t>(least * static_cast<double>(kPrices - 1));
   }
-  /// Nothing runs from `now` on, or nobody knows what.
+  /// From `now` on no step runs, or it is not known which.
   void pause(Instant now);
 
  private:
   static constexpr std::size_t kPrices = 32;
-  /// What steps took, and would have taken. Seconds of a step count once for each request at the instance.
+  /// Time that steps took and would have taken at other clocks. Each step's seconds count once per request at the
+  /// instance.
   struct Work {
-    Span lasted;  ///< by the clock on the wall
+    Span lasted;  ///< wall-clock time
     double gaps = 0.0;
     double late = 0.0;
     double prompts = 0.0;
     double late_prompts = 0.0;
-    double shared_s = 0.0;   ///< of steps of several requests what one alone would have taken
-    double shared_ws = 0.0;  ///< and its energy, W s
+    double shared_s = 0.0;   ///< steps of several requests: the time that a step of one request would have taken
+    double shared_ws = 0.0;  ///< its energy, W s
     double busy_s = 0.0;
     double took = 0.0;
-    double at_max = 0.0;               ///< had all run at the highest clock
-    double load_at_max = 0.0;          ///< of it what grows with the load, in seconds of steps
-    std::array<double, kPrices> at{};  ///< had all run at the clocks of a price
-    // The longest full step beside which requests decoded, by its time at the highest clock; 0: there was none.
+    double at_max = 0.0;               ///< at the highest clock
+    double load_at_max = 0.0;          ///< its part that grows with the load, in seconds of steps
+    std::array<double, kPrices> at{};  ///< at the clocks of each price
+    // The longest full step with decodes, by its time at the highest clock; 0: there was none.
     double fullest_s = 0.0;
     StepShape fullest;
     std::int32_t fullest_requests = 0;
@@ -81,15 +82,15 @@ class TimePrice {
   struct Costs {
     std::vector<double> seconds;
     std::vector<double> efforts;  ///< W s
-    std::vector<double> costs;    ///< efforts less what is spared
+    std::vector<double> costs;    ///< efforts minus spared energy
   };
   using Choices = std::array<std::size_t, kPrices>;  ///< clock by price
-  /// Gaps of late have been about as long as answers' mean may be.
+  /// Whether recent gaps have been nearly as long as the objective for mean gaps allows.
   [[nodiscard]] bool behind() const;
   void weigh(const StepShape& shape, Costs& costs) const;
   void choose_by_price(const Costs& costs, std::int32_t requests, Choices& choices) const;
-  /// Would steps be within the mean gap at this price even if all were as full as one can be, and so many times as many
-  /// requests decoded?
+  /// Whether steps at this price would meet the objective for mean gaps even if all were as full as the fullest, with
+  /// `more` times as many decodes.
   [[nodiscard]] bool full_within_mean(const StepShape& fullest, std::size_t price, double more) const;
   void note(Instant now);
   void note_answer(double steps, double seconds);
@@ -107,29 +108,29 @@ class TimePrice {
   std::array<double, kPrices> watts_{};  ///< a request's, by price; ascending
   std::size_t price_ = kPrices - 1;
   std::size_t least_price_ = 0;
-  double spared_w_ = 0.0;  ///< what a second more of steps spares
+  double spared_w_ = 0.0;  ///< power saved elsewhere by each additional second of steps
   Work recent_;
   Work older_;
   Instant recent_since_;
   Instant priced_at_;
 
-  // A stretch of steps as long as an answer may be, so far, and by how much longer each of the newest ones could have
-  // been, as a share of what it would have taken at the highest clock (1: a second).
+  // The present stretch of about as many steps as an answer has; and of the newest stretches by what factor each could
+  // have been longer than at the highest clock and still met the mean gap (stored as seconds: 1 s is a factor of 1).
   double answer_tokens_ = 32.0;
   double answer_steps_ = 0.0;
   double answer_s_ = 0.0;
   double since_token_s_ = 0.0;
-  double gap_s_ = 0.0;  ///< mean of gaps, over about as many steps as an answer has tokens
-  double more_ = 1.0;   ///< gaps are so much longer than at the highest clock
+  double gap_s_ = 0.0;  ///< mean gap over about as many steps as an answer has tokens
+  double more_ = 1.0;   ///< factor by which gaps are longer than at the highest clock
   RecentSpans borne_;
-  RecentSpans first_borne_;  ///< likewise by how much longer the newest prompts could have waited
+  RecentSpans first_borne_;  ///< the same for the waits of the newest prompts
 
   // The steps that run now.
   bool running_ = false;
   Instant since_;
   std::int32_t requests_ = 0;
   std::int32_t decodes_ = 0;
-  std::int32_t beside_ = 0;  ///< requests that decode, or wait while a step computes prompts alone
+  std::int32_t beside_ = 0;  ///< decoding requests, including those paused while a step computes prompts alone
   bool late_ = false;
   std::size_t clock_ = 0;
   Costs step_;
