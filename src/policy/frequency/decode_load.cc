@@ -1,7 +1,9 @@
 #include "policy/frequency/decode_load.h"
 
 #include <algorithm>
-#include <utility>
+#include <array>
+#include <cmath>
+#include <limits>
 
 #include "base/check.h"
 #include "policy/frequency/clock_choice.h"
@@ -10,19 +12,25 @@ namespace wattle::policy {
 
 namespace {
 
-constexpr Span kBucket = Span::s(60);  ///< as TimePrice's
 constexpr Span kBetween = Span::ms(100);
+constexpr Span kSample = Span::s(1);
+/// Batches considered: up to the largest, and half as large again.
+constexpr std::int32_t kStridesWithin = 24;
+constexpr std::int32_t kStrides = 36;
+constexpr double kLeastVariance = 1e-6;
 /// Lower limit of predictions, so that divisions are safe.
 constexpr Span kShortest = Span::us(1);
 
 }  // namespace
 
-DecodeLoad::DecodeLoad(std::span<const MegaHertz> clocks, const InstanceSpec& spec)
+DecodeLoad::DecodeLoad(std::span<const MegaHertz> clocks, double late, const InstanceSpec& spec)
     : clocks_(clocks.begin(), clocks.end()),
       latency_(spec.beliefs.latency),
       kv_capacity_tokens_(spec.kv_capacity_tokens),
       max_requests_(spec.max_requests),
-      clock_(clocks.size() - 1) {
+      late_(late),
+      clock_(clocks.size() - 1),
+      seconds_(kStrides * clocks.size()) {
   WATTLE_CHECK(!clocks_.empty() && latency_ != nullptr, "a load is carried by clocks, in times");
 }
 
@@ -31,22 +39,29 @@ double DecodeLoad::seconds(const StepShape& shape, std::size_t clock) const {
 }
 
 void DecodeLoad::note(const StepShape& shape, std::int32_t waiting, Span limit, Instant now) {
-  if (recent_since_ == Instant::never()) recent_since_ = since_ = now;
-  if (now - recent_since_ >= kBucket) {
-    recent_.lasted = now - recent_since_;
-    older_ = std::exchange(recent_, {});
-    recent_since_ = now;
-  }
+  counts_.advance(now);
   if (shape_.decode_requests > 0 && now > since_) {
-    recent_.steps += (now - since_).seconds() / seconds(shape_, clock_) * shape_.decode_requests;
+    counts_.recent.steps += (now - since_).seconds() / seconds(shape_, clock_) * shape_.decode_requests;
   }
-  const std::int32_t requests = shape.decode_requests + waiting;
-  recent_.came += std::max(requests - requests_, 0);
-  recent_.ended += std::max(requests_ - requests, 0);
-  requests_ = requests;
+  count(shape.decode_requests + waiting, now);
   shape_ = shape;
   since_ = now;
   if (weighed_at_ == Instant::never() || now - weighed_at_ >= kBetween) weigh(limit, now);
+}
+
+void DecodeLoad::count(std::int32_t requests, Instant now) {
+  counts_.recent.joined += std::max(requests - requests_, 0);
+  counts_.recent.left += std::max(requests_ - requests, 0);
+  requests_ = requests;
+  const bool first = sampled_at_ == Instant::never();
+  if (!first && now - sampled_at_ < kSample) return;
+  if (!first) {
+    const double change = requests - sampled_;
+    counts_.recent.changes += change * change;
+    counts_.recent.seconds += (now - sampled_at_).seconds();  // nobody asks while nothing changes
+  }
+  sampled_at_ = now;
+  sampled_ = requests;
 }
 
 void DecodeLoad::runs_at(MegaHertz clock) {
@@ -73,18 +88,68 @@ StepShape DecodeLoad::largest(const StepShape& like, Span limit) const {
   return of(within);
 }
 
+// With a demand of r tokens/s and answers of a tokens the batch n drifts by (r - n / T(n)) / a per second; arrivals and
+// ends add a variance of v per second. The density of such a process is exp(2 / v x the integral of the drift), but for
+// a factor.
+double DecodeLoad::beyond(std::size_t clock) const {
+  std::array<double, kStrides> exponents;
+  double exponent = 0.0;
+  double highest = -std::numeric_limits<double>::infinity();
+  for (std::int32_t i = 0; i < kStrides; ++i) {
+    const double requests = (i + 1.0) * stride_;
+    const double step_s = seconds_[static_cast<std::size_t>(i) * clocks_.size() + clock];
+    exponent += 2.0 / variance_ * (demand_ - requests / step_s) / answer_ * stride_;
+    exponents[static_cast<std::size_t>(i)] = exponent;
+    highest = std::max(highest, exponent);
+  }
+  double all = 0.0;
+  double above = 0.0;
+  for (std::int32_t i = 0; i < kStrides; ++i) {
+    const double weight = std::exp(exponents[static_cast<std::size_t>(i)] - highest);
+    all += weight;
+    if (i >= kStridesWithin) above += weight;
+  }
+  return above / all;
+}
+
 void DecodeLoad::weigh(Span limit, Instant now) {
   weighed_at_ = now;
   least_ = 0;
-  const double time = (now - recent_since_ + older_.lasted).seconds();
+  const double time = counts_.seconds(now);
   if (shape_.decode_requests == 0 || time <= 0.0) return;
-  const double answer = (recent_.steps + older_.steps) / (recent_.ended + older_.ended + 1.0);
-  const double rate = (recent_.came + older_.came) / time;
-  const double asked = rate * answer;
-  const StepShape most = largest(shape_, limit);
-  const double fastest = seconds(most, clocks_.size() - 1);
-  const auto falls_short = [&](double step_s) { return most.decode_requests < asked * step_s && step_s > fastest; };
-  while (falls_short(seconds(most, least_))) ++least_;
+  const double joined = counts_.sum(&Counts::joined);
+  const double left = counts_.sum(&Counts::left);
+  const double ended = std::max(counts_.sum(&Counts::finished), left);
+  answer_ = std::max(counts_.sum(&Counts::steps) / (ended + 1.0), 1.0);
+  demand_ = std::max(ended + joined - left, 0.0) / time * answer_;
+
+  StepShape shape = largest(shape_, limit);
+  const std::int32_t most = shape.decode_requests;
+  const std::int64_t context = shape.decode_kv_tokens / most;
+  const std::size_t top = clocks_.size() - 1;
+  const double fastest = seconds(shape, top);
+  const auto outgrown = [&](std::size_t clock) { return most < demand_ * seconds_[clock]; };
+  for (std::size_t c = 0; c <= top; ++c) seconds_[c] = seconds(shape, c);
+  while (seconds_[least_] > fastest && outgrown(least_)) ++least_;
+  if (seconds_[least_] <= fastest) return;
+
+  stride_ = (most + kStridesWithin - 1) / kStridesWithin;
+  for (std::int32_t i = 0; i < kStrides; ++i) {
+    shape.decode_requests = (i + 1) * stride_;
+    shape.decode_kv_tokens = shape.decode_requests * context;
+    for (std::size_t c = least_; c <= top; ++c) {
+      seconds_[static_cast<std::size_t>(i) * clocks_.size() + c] = seconds(shape, c);
+    }
+  }
+  // Disturbances decay with a rate of about d = 1 / (a T), so changes within t have a mean square of
+  // v (1 - exp(-d t)) / d.
+  const double sampled = counts_.sum(&Counts::seconds);
+  const double squares = sampled > 0.0 ? counts_.sum(&Counts::changes) / sampled : 0.0;
+  const double decay = 1.0 / (answer_ * seconds(shape_, clock_));
+  variance_ = std::max(squares * decay / (1.0 - std::exp(-decay * kSample.seconds())), kLeastVariance);
+  const double allowed = beyond(top) + late_;
+  const double* largest_s = &seconds_[(kStridesWithin - 1) * clocks_.size()];
+  while (largest_s[least_] > largest_s[top] && beyond(least_) > allowed) ++least_;
 }
 
 }  // namespace wattle::policy

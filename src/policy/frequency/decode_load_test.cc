@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <random>
 #include <utility>
 #include <vector>
 
@@ -36,14 +37,16 @@ class Instance {
     spec.beliefs.latency = &steps_;
     spec.kv_capacity_tokens = kv_capacity_tokens;
     spec.max_requests = max_requests;
-    load.emplace(kClocks, spec);
+    load.emplace(kClocks, 0.005, spec);
   }
-  /// So many requests a second for so long; the clock asked for in the end.
-  MegaHertz run(double per_second, Span span, MegaHertz at = MegaHertz{0}) {
+  /// Requests at this rate, one by one or (`together`) in groups at random times, for this long; the clock at the end.
+  MegaHertz run(double per_second, Span span, MegaHertz at = MegaHertz{0}, std::size_t together = 1) {
     const Instant end = now + span;
     Instant next = now;
+    std::exponential_distribution<double> random(per_second / static_cast<double>(together));
+    const auto gap = [&] { return Span::from_seconds(together > 1 ? random(draws_) : 1.0 / per_second); };
     while (now < end) {
-      for (; next <= now; next += Span::from_seconds(1.0 / per_second)) left.push_back(100);
+      for (; next <= now; next += gap()) left.insert(left.end(), together, 100);
       step(at);
     }
     return load->least();
@@ -64,6 +67,7 @@ class Instance {
   Instant now = Instant{} + Span::s(1'000);
 
  private:
+  std::mt19937 draws_{7};
   void step(MegaHertz at) {
     StepShape shape;
     shape.decode_requests = static_cast<std::int32_t>(left.size());
@@ -107,6 +111,33 @@ TEST(DecodeLoad, WhileNoAnswerHasEndedALoadIsTakenToBeLarge) {
   StepShape none;
   quiet.load->note(none, 0, kLimit, quiet.now + Span::s(1));
   EXPECT_EQ(quiet.load->least(), kLow);
+}
+
+TEST(DecodeLoad, AFluctuatingBatchNeedsRoom) {
+  const auto clock = [](double per_second, std::size_t together) {
+    return Instance().run(per_second, Span::s(300), MegaHertz{0}, together);
+  };
+  EXPECT_EQ(clock(30, 1), kLow) << "82 requests at the low clock, and never many more";
+  EXPECT_GT(clock(30, 20), kLow) << "82 in the mean, but more than 150 at times";
+  EXPECT_EQ(clock(8, 20), kLow) << "14 in the mean";
+}
+
+TEST(DecodeLoad, ReportedEndsCountEvenIfTheBatchDoesNotShowThem) {
+  // 140 requests at every step: 24 ms and 5,833 tokens/s at the high clock, which no other one gives.
+  const auto clock = [](std::int64_t finished_per_step) {
+    Instance instance;
+    StepShape shape;
+    shape.decode_requests = 140;
+    shape.decode_kv_tokens = shape.decode_requests * kContext;
+    for (int i = 0; i < 10'000; ++i, instance.now += Span::ms(24)) {
+      instance.load->note(shape, 0, kLimit, instance.now);
+      instance.load->runs_at(kHigh);
+      instance.load->finished(finished_per_step);
+    }
+    return instance.load->least();
+  };
+  EXPECT_EQ(clock(2), kHigh) << "answers of 70 tokens, and as many requests arrive as finish";
+  EXPECT_EQ(clock(0), kLow) << "as far as is known nothing arrives";
 }
 
 TEST(DecodeLoad, ALoadIsForgotten) {

@@ -45,7 +45,11 @@ void EcoFreq::keep(const InstanceSpec& spec) {
   const bool weighs = options_.late_tokens > 0.0 && spec.role == Role::Colocated && spec.slo.gap();
   load_.reset();
   if (options_.carries_load && spec.role == Role::Decode && spec.slo.gap() && believed.latency != nullptr) {
-    load_.emplace(rule_.clocks, spec);
+    load_.emplace(rule_.clocks, options_.late_tokens, spec);
+  }
+  prefill_load_.reset();
+  if (options_.carries_load && prefills_ && believed.latency != nullptr) {
+    prefill_load_.emplace(rule_.clocks, *believed.latency);
   }
   if (weighs && believed.latency != nullptr && believed.power != nullptr) {
     price_.emplace(rule_.clocks, options_.late_tokens, spec);
@@ -121,6 +125,7 @@ void EcoFreq::handed_over(Span age, Span wait) {
 }
 
 void EcoFreq::finished(ClassId request_class, std::int64_t requests, std::int64_t late) {
+  if (load_) load_->finished(requests);
   if (!price_ || options_.late_requests <= 0.0) return;
   const auto c = static_cast<std::size_t>(std::max(request_class.value(), 0));
   const auto& of = options_.late_requests_of;
@@ -251,9 +256,9 @@ EcoFreq::Wish EcoFreq::wish(const InstanceView& view, Instant now) {
   return {choice.clock, choice.reason, kv_tokens_max};
 }
 
-EcoFreq::Wish EcoFreq::carrying(const InstanceView& view, Wish wish) const {
+EcoFreq::Wish EcoFreq::carrying(const InstanceView& view, Wish wish, Instant now) const {
   if (wish.clock == rule_.clocks.back()) return wish;
-  const MegaHertz least = load_->least();
+  const MegaHertz least = load_ ? load_->least() : prefill_load_->least(now);
   const std::int64_t kv_tokens = view.step.shape.decode_kv_tokens;
   if (least > wish.clock) wish = {least, "the lowest that carries the load", wish.kv_tokens_max};
   wish.kv_tokens_max = std::min(wish.kv_tokens_max, kv_tokens + kv_tokens / 32);
@@ -292,8 +297,9 @@ void EcoFreq::runs(Instant now) {
 }
 
 ClockDecision EcoFreq::decide(const InstanceView& view, Instant now) {
-  const bool weighs = load_ && view.telemetry != Telemetry::Lost;
-  if (weighs) load_->note(view.step.shape, view.step.waiting_requests, gap_budget(view), now);
+  const bool known = view.telemetry != Telemetry::Lost;
+  if (prefill_load_ && known) prefill_load_->note(view.step.shape, view.step.start, now);
+  if (load_ && known) load_->note(view.step.shape, view.step.waiting_requests, gap_budget(view), now);
   if (has_no_work(view)) {
     unpriced(now);
     const LatencyModel* latency = view.spec->beliefs.latency;
@@ -302,7 +308,7 @@ ClockDecision EcoFreq::decide(const InstanceView& view, Instant now) {
     return {current_, "idle", Hold::forever()};
   }
   Wish wanted = wish(view, now);
-  if (weighs) wanted = carrying(view, wanted);
+  if (known && (load_ || prefill_load_)) wanted = carrying(view, wanted, now);
   Hold hold{wanted.kv_tokens_max, Instant::never()};
   // Prompts make every step another batch: ask each time.
   if (view.step.shape.prefill_tokens > 0) hold.kv_tokens_max = -1;

@@ -8,6 +8,7 @@
 #include "policy/frequency/decode_load.h"
 #include "policy/frequency/frequency.h"
 #include "policy/frequency/newcomers.h"
+#include "policy/frequency/prefill_load.h"
 #include "policy/frequency/recent_spans.h"
 #include "policy/frequency/time_price.h"
 
@@ -29,7 +30,7 @@ struct EcoFreqOptions {
   std::vector<double> late_requests_of = {};  ///< late_requests of single classes
   double late_requests = 0.0;  ///< share of requests that may miss an objective before clocks rise; 0: no feedback
   bool newcomers = false;  ///< with late_tokens: steps leave time for prompts that arrive while they run; false: paper
-  bool carries_load = false;  ///< decode instances keep to clocks that sustain their load; false: paper
+  bool carries_load = false;  ///< prefill and decode instances keep to clocks that sustain their load; false: paper
   bool later_chunks = false;  ///< a prompt's budget is shared by all its chunks; false: each chunk gets all (paper)
   /// If no clock meets the budget: true: max(F), even if a lower clock is as fast (paper); false: that lower clock.
   bool raises_in_vain = true;
@@ -78,8 +79,9 @@ struct EcoFreqOptions {
 /// which prompts like recent ones meet TTFT, unless park_idle. Not if requests have different TTFTs
 /// (Slo::ttft_varies), because the strictest would then count for all.
 ///
-/// carries_load: a decode instance runs at no clock at which its batch would grow without limit (DecodeLoad). A
-/// decision then holds until the KV cache has grown by 1/32, or as above.
+/// carries_load: an instance runs at no clock that does not sustain its load: a decode instance's batch would outgrow
+/// ITL (DecodeLoad), a prefill instance's queue TTFT (PrefillLoad). A decode instance's decision then holds until the
+/// KV cache has grown by 1/32, or as above.
 ///
 /// late_requests: feedback from finished requests (finished()). While more than this share miss an objective,
 /// first late_tokens is lowered and then the price of time raised, up to max(F); while fewer do, both return.
@@ -119,7 +121,7 @@ class EcoFreq final : public FrequencyPolicy {
   /// time for the oldest request that may be waiting.
   [[nodiscard]] MegaHertz for_those_who_wait(const InstanceView& view, Instant now);
   /// The wish, raised to the lowest clock that carries the load.
-  [[nodiscard]] Wish carrying(const InstanceView& view, Wish wish) const;
+  [[nodiscard]] Wish carrying(const InstanceView& view, Wish wish, Instant now) const;
   /// The longest step with which requests that arrive during it meet TTFT.
   [[nodiscard]] Span newcomers_budget(const InstanceView& view) const;
   /// Sets the price's strictness from finished requests.
@@ -149,6 +151,7 @@ class EcoFreq final : public FrequencyPolicy {
   Span step_;      ///< see note_step(); zero: unknown
   std::optional<TimePrice> price_;
   std::optional<DecodeLoad> load_;
+  std::optional<PrefillLoad> prefill_load_;
   std::optional<Newcomers> newcomers_;
   double stricter_ = 0.0;                     ///< see kStages
   Instant waiting_since_ = Instant::never();  ///< no waiting request arrived earlier

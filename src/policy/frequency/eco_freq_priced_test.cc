@@ -169,8 +169,8 @@ TEST(PricedEcoFreq, AStepLeavesTimeForWhoComesWhileItRuns) {
   EXPECT_EQ(clock(true, Span::ms(55), true), kLow) << "it is the strictest of several, and need not be theirs";
 }
 
-/// A decode instance with 200 requests, two seconds after they began to come; of which none has ended yet, or all but
-/// one every 10 ms.
+/// The clock of a decode instance with 200 requests: 100 have arrived per second and none has finished; or (`ends`) for
+/// minutes one has finished, and another arrived, every 10 ms.
 MegaHertz in_a_crowd(bool carries_load, Role role, bool ends = false) {
   const auto model = typical();
   InstanceSpec spec = believing({&model, nullptr});
@@ -184,19 +184,19 @@ MegaHertz in_a_crowd(bool carries_load, Role role, bool ends = false) {
     return policy.choose(view, now).clock;
   };
   MegaHertz clock;
-  for (int n = 1; n <= 200; ++n) {
+  for (int n = 1; n <= (ends ? 20'000 : 200); ++n) {
     const Instant now = Instant{} + Span::ms(10 * n);
-    if (ends) (void)choose(1, now - Span::ms(5));
-    clock = choose(n, now);
+    if (ends) (void)choose(199, now - Span::ms(5));
+    clock = choose(ends ? 200 : n, now);
   }
   return clock;
 }
 
 TEST(EcoFreq, ADecodeInstanceRunsAtNoClockThatItsLoadWouldOutgrow) {
   EXPECT_EQ(in_a_crowd(false, Role::Decode), kLow) << "the step of 42 ms is within the 60";
-  EXPECT_EQ(in_a_crowd(true, Role::Decode), kHigh) << "but nobody knows how long those answers are";
+  EXPECT_EQ(in_a_crowd(true, Role::Decode), kHigh) << "but these answers may be long";
   EXPECT_EQ(in_a_crowd(true, Role::Decode, true), kLow) << "short";
-  EXPECT_EQ(in_a_crowd(true, Role::Colocated), kLow) << "not its to say";
+  EXPECT_EQ(in_a_crowd(true, Role::Colocated), kLow) << "colocated instances have a price of time instead";
 }
 
 }  // namespace
