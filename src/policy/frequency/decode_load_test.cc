@@ -4,9 +4,10 @@
 
 #include <algorithm>
 #include <optional>
-#include <random>
 #include <utility>
 #include <vector>
+
+#include "base/random.h"
 
 namespace wattle::policy {
 namespace {
@@ -43,8 +44,10 @@ class Instance {
   MegaHertz run(double per_second, Span span, MegaHertz at = MegaHertz{0}, std::size_t together = 1) {
     const Instant end = now + span;
     Instant next = now;
-    std::exponential_distribution<double> random(per_second / static_cast<double>(together));
-    const auto gap = [&] { return Span::from_seconds(together > 1 ? random(draws_) : 1.0 / per_second); };
+    const double groups_per_second = per_second / static_cast<double>(together);
+    const auto gap = [&] {
+      return Span::from_seconds((together > 1 ? draws_.exponential() : 1.0) / groups_per_second);
+    };
     while (now < end) {
       for (; next <= now; next += gap()) left.insert(left.end(), together, 100);
       step(at);
@@ -67,7 +70,7 @@ class Instance {
   Instant now = Instant{} + Span::s(1'000);
 
  private:
-  std::mt19937 draws_{7};
+  RandomStream draws_{7, "arrivals"};
   void step(MegaHertz at) {
     StepShape shape;
     shape.decode_requests = static_cast<std::int32_t>(left.size());
