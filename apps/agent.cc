@@ -275,63 +275,63 @@ void add_agent(Command app, int& exit_code) {
   flags->fleet.recipe = "static-max";
   add_config_flag(command, flags->config);
   add_check_flag(command, flags->check);
-  command.add_option("--node", flags->node, "Which [[node]] of --config this is; not needed where there is one");
+  command.add_option("--node", flags->node, "Name of this [[node]] in --config; may be left out if there is only one");
   command.add_option(
       "--engine", flags->engines,
-      "ENDPOINT=GPU[,GPU...][@ROLE]: where an engine publishes forward-pass metrics (its URL where it publishes none: "
-      "the gateway then says what it does), and its GPUs by index or UUID; "
-      "repeatable, one at least");
+      "ENDPOINT=GPU[,GPU...][@ROLE]: where an engine publishes forward-pass metrics (or its URL if it does not; the "
+      "gateway then reports its load), and its GPUs by index or UUID; repeatable, at least one");
   add_fleet_flags(command, flags->fleet);
   command.add_option("--scenario", flags->fleet.scenario,
-                     "Whose load profile a recipe plans by (dynamollm); --set takes its keys, too");
-  command.add_option("--ttft-slo-ms,--ttft-ms", flags->ttft_ms, "Objective for the time to first token; 0 = none")
+                     "Scenario whose load profile the recipe uses (dynamollm); --set also accepts its keys");
+  command.add_option("--ttft-slo-ms,--ttft-ms", flags->ttft_ms, "TTFT objective: arrival to first token; 0: none")
       .check(non_negative_time());
-  command.add_option("--itl-slo-ms,--itl-ms", flags->itl_ms, "Objective for the gap between tokens; 0 = none")
+  command.add_option("--itl-slo-ms,--itl-ms", flags->itl_ms, "ITL objective: gap between two tokens; 0: none")
       .check(non_negative_time());
   command
-      .add_option("--tbt-slo-ms,--tbt-ms", flags->tbt_ms, "Objective for a request's mean gap between tokens; 0 = none")
+      .add_option("--tbt-slo-ms,--tbt-ms", flags->tbt_ms,
+                  "TBT (TPOT) objective: mean gap between a request's tokens; 0: none")
       .check(non_negative_time());
-  command.add_option("--lost-after-s", flags->lost_after_s, "Silence with work in flight that counts as lost telemetry")
+  command
+      .add_option("--lost-after-s", flags->lost_after_s,
+                  "Time without reports, with work in flight, after which telemetry counts as lost")
       .check(positive_time())
       .capture_default_str();
-  command
-      .add_option("--nvml", flags->nvml, "The NVML library; amd-smi:PATH is AMD SMI, amd-smi: alone the installed one")
+  command.add_option("--nvml", flags->nvml, "NVML library; amd-smi:PATH for AMD SMI, amd-smi: for the installed one")
       .capture_default_str();
-  command.add_option(
-      "--zeusd", flags->zeusd,
-      "Socket of Zeus' daemon, which sets clocks where we may not; NVML goes on reading. Its token, if it wants "
-      "one, is in ZEUSD_TOKEN");
-  command.add_option("--state", flags->state, "Where to remember which GPUs are locked").capture_default_str();
+  command.add_option("--zeusd", flags->zeusd,
+                     "Socket of the Zeus daemon, which sets clocks if this process may not; NVML is still used for "
+                     "reading. Its token, if it needs one, is read from ZEUSD_TOKEN");
+  command.add_option("--state", flags->state, "Directory with records of which GPUs are locked").capture_default_str();
   command
       .add_option("--admin", flags->admin,
-                  "host:port of /metrics, /health, /engines, /clocks, /plan and /budget; port 0 takes any free one")
+                  "host:port of /metrics, /health, /engines, /clocks, /plan and /budget; port 0: any free one")
       .capture_default_str();
-  command.add_option(
-      "--gpu-locks", flags->gpu_locks,
-      "Folder in which agents of this machine say which GPUs they have, so that no two have one; default "
-      "/run/lock/wattle, of virtual GPUs beside their board");
+  command.add_option("--gpu-locks", flags->gpu_locks,
+                     "Folder in which the agents of this machine record their GPUs, so that no two agents control the "
+                     "same one; default: /run/lock/wattle, for virtual GPUs next to their board");
+  command.add_flag("--shadow", flags->shadow,
+                   "Decide and record, but set nothing: no lock, no state, no guardian, no permission needed. Same as "
+                   "frequency.mode=shadow without a watt budget");
+  command.add_option("--rapl", flags->rapl, "The kernel's powercap tree, for the host's power if it is readable")
+      .capture_default_str();
   command.add_flag(
-      "--shadow", flags->shadow,
-      "Decide and write down, set nothing: no lock, no state, no guardian, no permission needed. The same as "
-      "frequency.mode=shadow without a watt budget");
-  command.add_option("--rapl", flags->rapl, "The kernel's powercap tree, for the host's power where it may be read")
-      .capture_default_str();
-  command.add_flag("--slots", flags->slots,
-                   "The engines are places that a planner fills, one of a GPU at a time: they may share GPUs");
+      "--slots", flags->slots,
+      "The engines are slots for a planner, of which only one per GPU is in use at a time: they may share GPUs");
   command.add_flag("--power-caps", flags->power_caps,
-                   "Limit the power of GPUs whose clock cannot be locked; their limit is set back at the end");
+                   "Limit the power of GPUs whose clock cannot be locked; the limit is restored at the end");
   command
       .add_option("--watt-budget-w", flags->watt_budget_w,
-                  "What the GPUs of all engines may draw together, kept by ceilings on their clocks; 0: anything. POST "
-                  "/budget changes it")
+                  "Power that the GPUs of all engines may draw together, enforced by upper bounds on their clocks; 0: "
+                  "no limit. POST /budget changes it")
       .check(range(0.0, 1e6));
-  command.add_flag(
-      "--no-real-time", flags->no_real_time,
-      "Decide and call the driver at ordinary priority; else before ordinary threads, where that is permitted "
-      "(CAP_SYS_NICE)");
-  command.add_flag("--unlock", flags->unlock, "Take off what --state says a dead agent has left locked, and end");
-  command.add_flag("--no-guardian", flags->no_guardian, "Do not start the process that unlocks GPUs if this one dies");
-  command.add_flag("--json", flags->json, "Print where it listens as one JSON object");
+  command.add_flag("--no-real-time", flags->no_real_time,
+                   "Run the threads that decide and call the driver at ordinary priority; default: real-time priority "
+                   "if permitted (CAP_SYS_NICE)");
+  command.add_flag("--unlock", flags->unlock,
+                   "Unlock the GPUs that a dead agent left locked according to --state, and exit");
+  command.add_flag("--no-guardian", flags->no_guardian,
+                   "Do not start the guardian process, which unlocks GPUs if this one dies");
+  command.add_flag("--json", flags->json, "Print the listening address as one JSON object");
   add_log_format_flag(command, flags->log_format);
   command.callback([flags, &exit_code] {
     const auto done = run(*flags);

@@ -138,27 +138,28 @@ void print_csv(const Feed& feed) {
 }  // namespace
 
 void add_carbon(Command app, int& exit_code) {
-  Command command = app.add_subcommand("carbon", "What a carbon source says: intensity against time, as CSV or JSON");
+  Command command =
+      app.add_subcommand("carbon", "Carbon intensity over time from a provider or a file, as CSV or JSON");
   auto flags = std::make_shared<CarbonFlags>();
   command.add_option("--source", flags->source, kSources).required();
-  command.add_option("--zone", flags->zone, "zone, region, node id or location, by the source's own name; of no CSV");
+  command.add_option("--zone", flags->zone,
+                     "zone, region, node id or location, as the provider names it; not for a CSV");
   command.add_option("--wish", flags->wish, "latest, history or forecast (default: latest)")
       .check(one_of({"latest", "history", "forecast"}));
-  command.add_option("--kind", flags->kind, "average or marginal; default: what the source is known for")
+  command.add_option("--kind", flags->kind, "average or marginal; default: what the provider is mainly used for")
       .check(one_of({"average", "marginal"}));
-  command
-      .add_option("--scope", flags->scope,
-                  "lifecycle or direct; electricity-maps is asked for lifecycle unless this says otherwise")
+  command.add_option("--scope", flags->scope, "lifecycle or direct; default for electricity-maps: lifecycle")
       .check(one_of({"lifecycle", "direct"}));
   command.add_option("--from", flags->from,
-                     "time with its offset, or UTC: no step of a history, or of --file, that begins before");
-  command.add_option("--to", flags->to, "time with its offset, or UTC: none that begins then or later");
-  command.add_option("--file", flags->file, "read a stored answer or a CSV instead of asking");
-  command.add_option("--column", flags->column, "csv-watttime: a column in g/kWh; without: MOER in lbs/MWh");
-  command.add_option("--key-file", flags->key_file, "holds the key; else the source's environment variable does");
+                     "leave out steps of a history or of --file that begin before this time (with offset, or UTC)");
+  command.add_option("--to", flags->to, "leave out those that begin at or after this time");
+  command.add_option("--file", flags->file, "read a stored response or a CSV instead of querying the provider");
+  command.add_option("--column", flags->column, "csv-watttime: a column in g/kWh; default: MOER, in lbs/MWh");
+  command.add_option("--key-file", flags->key_file,
+                     "file with the API key; default: the provider's environment variable");
   command.add_option("--base-url", flags->base_url,
-                     "ask there instead (a proxy, a test server, your Carbon Aware SDK)");
-  command.add_option("--timeout-s", flags->timeout_s, "seconds a request may take").check(range(0.1, 600.0));
+                     "URL to query instead of the provider's (a proxy, a test server, your own Carbon Aware SDK)");
+  command.add_option("--timeout-s", flags->timeout_s, "timeout of a query, in seconds").check(range(0.1, 600.0));
   command.add_flag("--json", flags->json, "print one JSON object");
   command.callback([flags, &exit_code] {
     const auto feed = feed_of(*flags);

@@ -290,7 +290,7 @@ void declare_pages(CLI::App& app, int& exit_code) {
   };
   auto flags = std::make_shared<Flags>();
   CLI::App* man = app.add_subcommand("man", "Print a manual page, or write all of them");
-  man->add_option("COMMAND", flags->command, "Of which subcommand; without: the program's");
+  man->add_option("COMMAND", flags->command, "Subcommand; default: the program itself");
   man->add_option("-o,--out", flags->out, "Write every page into this folder");
   man->callback([&app, &exit_code, flags] {
     bool found = false;

@@ -166,16 +166,18 @@ int run_reference(const ReferenceFlags& flags) {
 }  // namespace
 
 void add_config(Command app, int& exit_code) {
-  Command command = app.add_subcommand("config", "Check configuration files; write their reference");
+  Command command = app.add_subcommand("config", "Check configuration files, or write their reference");
   command.require_subcommand();
 
   Command check_command = command.add_subcommand("check", "Check a file and print every value in force");
   auto check_flags = std::make_shared<CheckFlags>();
   check_command
-      .add_option("FILE", check_flags->file, "A scenario, recipe, GPU or LLM: a path or a name; a deployment: a path")
+      .add_option("FILE", check_flags->file,
+                  "Path or name of a scenario, recipe, GPU or LLM; path of a deployment file")
       .required();
-  check_command.add_option("--recipe", check_flags->recipe, "Also check that this recipe's clocks suit the scenario");
-  check_command.add_option("--set", check_flags->set, "key=value, over the file's").allow_extra_args(false);
+  check_command.add_option("--recipe", check_flags->recipe,
+                           "Also check that this recipe's clocks exist on the scenario's GPUs");
+  check_command.add_option("--set", check_flags->set, "key=value: overrides a key of the file").allow_extra_args(false);
   check_command.add_flag("--json", check_flags->json, "Print one JSON object");
   check_command.callback([check_flags, &exit_code] { exit_code = run_check(*check_flags); });
 

@@ -63,7 +63,7 @@ bool has_come(const sigset_t& signals) {
 Flag add_drain_flag(Command& command, double& seconds) {
   return command
       .add_option("--drain-s", seconds,
-                  "on SIGINT/SIGTERM, how long running streams may go on; a second signal ends them at once")
+                  "how long running streams may continue after SIGINT/SIGTERM; a second signal ends them immediately")
       .check(non_negative_time())
       .capture_default_str();
 }

@@ -28,8 +28,8 @@ void add_engine_flags(Command command, engine::EngineOptions& options) {
 }
 
 void add_fleet_flags(Command command, experiment::LiveFleetOptions& o) {
-  command.add_option("--recipe", o.recipe, "Policies by recipe name or file (recipes/)").capture_default_str();
-  command.add_option("--set", o.overrides, "key=value: changes a recipe key");
+  command.add_option("--recipe", o.recipe, "Recipe to run, by name or file (recipes/)").capture_default_str();
+  command.add_option("--set", o.overrides, "key=value: overrides a recipe key");
   command.add_option("--gpu", o.gpu, "The kind of GPU on which the engines run (specs/gpus)").capture_default_str();
   command.add_option("--llm", o.llm, "The model they serve (specs/llms)").capture_default_str();
   add_engine_flags(command, o.engine);
@@ -54,7 +54,7 @@ std::map<std::string, std::string> fleet_facts(const experiment::LiveFleetOption
 
 void add_config_flag(Command command, std::string& file) {
   command.add_option("--config", file,
-                     "The deployment's file (wattle.toml): flags that are not given come from it (docs/deployment.md)");
+                     "Deployment file (wattle.toml) for flags that are not given (docs/deployment.md)");
 }
 
 void add_check_flag(Command command, bool& check) {

@@ -202,24 +202,25 @@ int fit_shipped(const FitFlags& flags) {
 }  // namespace
 
 void add_fit(Command app, int& exit_code) {
-  Command command =
-      app.add_subcommand("fit", "Fit a belief on a measured profile, or the hardware profiles on the data sets");
+  Command command = app.add_subcommand(
+      "fit", "Fit a latency and power model to a measured profile, or the hardware profiles to the data sets");
   auto flags = std::make_shared<FitFlags>();
   command.add_option("PROFILE", flags->profile,
                      "A profile written by `wattle profile`; without it, the shipped hardware profiles are fitted");
   command.add_option("--data", flags->data, "Folder of the data sets (default: WATTLE_DATA)");
-  command.add_option("-o,--out", flags->out,
-                     "The belief file (default belief.csv), or the folder of hardware profiles (default profiles)");
+  command.add_option(
+      "-o,--out", flags->out,
+      "The model file to write (default belief.csv), or the folder of hardware profiles (default profiles)");
   command.add_option("--gpu", flags->gpus,
                      "Fit only these kinds of GPU, starting from the shipped profiles of related kinds (default: all)");
   command.add_option("--like", flags->like,
-                     "No fit: write a profile for the one kind in --gpu, of which there are no measurements, from "
-                     "this kind's factors and both data sheets");
+                     "No fit: write a profile for the one kind in --gpu, which has no measurements, from this kind's "
+                     "factors and both data sheets");
   command.add_option("--threads", flags->threads, "Threads; the result does not depend on it").capture_default_str();
   command
-      .add_option("--folds", flags->folds,
-                  "Cross-validate instead: print, by data set, the error of the fit, and of this many fits on the "
-                  "rows that each left out")
+      .add_option(
+          "--folds", flags->folds,
+          "Cross-validate instead with this many folds: print the error by data set, of the fit and on left-out rows")
       .check(range(2, 10));
   command.add_flag("--by-model", flags->by_model,
                    "Cross-validate by model instead: print how well a fit on the other models' serving runs predicts "

@@ -216,16 +216,18 @@ void add_forecast(Command app, int& exit_code) {
   Command bench_command =
       command.add_subcommand("bench", "Compare forecasters with persistence and seasonal-naive on held-out data");
   auto flags = std::make_shared<BenchFlags>();
-  bench_command.add_option("--task", flags->tasks, "only these; may be given several times");
-  bench_command.add_option("--data", flags->data, "the folder of the data sets; default: $WATTLE_DATA");
+  bench_command.add_option("--task", flags->tasks, "only this task; repeatable");
+  bench_command.add_option("--data", flags->data, "folder of the data sets; default: WATTLE_DATA");
   bench_command.add_option("--file", flags->own.file,
-                           "a CSV of one's own instead, rows in equal steps without gaps, times in UTC");
-  bench_command.add_option("--time", flags->own.time, "file: column of times").capture_default_str();
-  bench_command.add_option("--value", flags->own.value, "file: column of numbers").capture_default_str();
-  bench_command.add_option("--horizon", flags->own.horizon, "file: steps ahead").capture_default_str();
-  bench_command.add_option("--updates", flags->updates, "training steps of the neural ones").check(range(0, 1'000'000));
-  bench_command.add_option("--seed", flags->seed, "of the neural ones");
-  bench_command.add_flag("--no-neural", flags->no_neural, "leave the neural ones out");
+                           "your own CSV instead, with rows in equal time steps without gaps and times in UTC");
+  bench_command.add_option("--time", flags->own.time, "--file: column of times").capture_default_str();
+  bench_command.add_option("--value", flags->own.value, "--file: column of values").capture_default_str();
+  bench_command.add_option("--horizon", flags->own.horizon, "--file: number of steps to forecast")
+      .capture_default_str();
+  bench_command.add_option("--updates", flags->updates, "training steps of the neural forecasters")
+      .check(range(0, 1'000'000));
+  bench_command.add_option("--seed", flags->seed, "seed of the neural forecasters");
+  bench_command.add_flag("--no-neural", flags->no_neural, "leave out the neural forecasters");
   bench_command.add_flag("--json", flags->json, "print one JSON object");
   add_forecast_length(command, exit_code);
   bench_command.callback([flags, &exit_code] { exit_code = bench(*flags); });

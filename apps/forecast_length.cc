@@ -223,42 +223,43 @@ void add_forecast_length(Command forecast, int& exit_code) {
   command.require_subcommand();
   const auto with_data = [](Command& of, LengthFlags& flags) {
     of.add_option("--data", flags.data,
-                  "JSON lines with prompt (or messages), output_tokens and, where known, prompt_tokens, max_tokens, "
-                  "tenant and model; a CSV with such columns; or a trace. In the order of time")
+                  "JSON lines with prompt (or messages), output_tokens and, if known, prompt_tokens, max_tokens, "
+                  "tenant and model; a CSV with such columns; or a trace. In order of time")
         .required();
   };
   const auto with_training = [](Command& of, LengthFlags& flags) {
-    of.add_option("--below", flags.below, "borders of the classes of answers, tokens; default: 444");
-    of.add_option("--recipe", flags.recipe, "its [classify] output_below instead");
+    of.add_option("--below", flags.below, "borders between classes of answers, in tokens; default: 444");
+    of.add_option("--recipe", flags.recipe, "recipe whose [classify] output_below to use instead");
     of.add_option("--epochs", flags.epochs, "of the net").check(range(1, 1000)).capture_default_str();
-    of.add_option("--seed", flags.seed, "of trees and net");
+    of.add_option("--seed", flags.seed, "seed of trees and net");
   };
   auto flags = std::make_shared<LengthFlags>();
-  Command bench_command =
-      command.add_subcommand("bench", "Compare them with the running mean and median on the last rows, held out");
+  Command bench_command = command.add_subcommand(
+      "bench", "Compare them with the running mean and median on the last rows, which are held out");
   with_data(bench_command, *flags);
   with_training(bench_command, *flags);
-  bench_command.add_option("--held-out", flags->held_out, "share of the rows")
+  bench_command.add_option("--held-out", flags->held_out, "share of the rows to hold out")
       .check(range(0.01, 0.99))
       .capture_default_str();
-  bench_command.add_flag("--no-neural", flags->no_neural, "leave the net out");
+  bench_command.add_flag("--no-neural", flags->no_neural, "leave out the net");
   bench_command.add_flag("--json", flags->json, "print one JSON object");
   bench_command.callback([flags, &exit_code] { exit_code = bench(*flags); });
 
-  Command train_command =
-      command.add_subcommand("train", "Train one on all rows; of trees, what a recipe's length.trees begins with");
+  Command train_command = command.add_subcommand(
+      "train", "Train one on all rows; trees can then be the initial model of a recipe (length.trees)");
   with_data(train_command, *flags);
   with_training(train_command, *flags);
   train_command.add_option("--kind", flags->kind, "trees or net").check(one_of({"trees", "net"})).capture_default_str();
-  train_command.add_option("--quantile", flags->quantile, "trees: share of answers to be no longer than predicted")
+  train_command
+      .add_option("--quantile", flags->quantile, "trees: share of answers that should be no longer than predicted")
       .check(range(0.001, 0.999))
       .capture_default_str();
-  train_command.add_option("--out", flags->out, "where it is written").required();
+  train_command.add_option("--out", flags->out, "file to write").required();
   train_command.callback([flags, &exit_code] { exit_code = train(*flags); });
 
-  Command predict_command = command.add_subcommand("predict", "What a trained one says of each row");
+  Command predict_command = command.add_subcommand("predict", "Print a trained predictor's prediction for each row");
   with_data(predict_command, *flags);
-  predict_command.add_option("--model", flags->model, "file of `wattle forecast length train`").required();
+  predict_command.add_option("--model", flags->model, "file written by `wattle forecast length train`").required();
   predict_command.callback([flags, &exit_code] { exit_code = ask(*flags); });
 }
 

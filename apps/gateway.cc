@@ -339,17 +339,19 @@ void add_patience_flags(Command& command, GatewayFlags& flags) {
   const auto patience = [&](const char* name, double& seconds, const char* what) {
     command.add_option(name, seconds, what).check(positive_time()).capture_default_str();
   };
-  patience("--probe-timeout-s", flags.probe_timeout_s, "for an engine to answer a health probe, sent every second");
+  patience("--probe-timeout-s", flags.probe_timeout_s,
+           "timeout of an engine's health probe, which is sent every second");
   command
       .add_option("--probe-misses", flags.probe_misses,
                   "consecutive failed or unanswered probes after which an engine gets no requests until it "
                   "answers one")
       .check(range(1, 1000))
       .capture_default_str();
-  patience("--connect-timeout-s", flags.connect_timeout_s, "to reach an engine");
-  patience("--first-byte-timeout-s", flags.first_byte_timeout_s,
-           "from a request sent to an engine to the first byte of its answer: its queue and prefill");
-  patience("--gap-timeout-s", flags.gap_timeout_s, "between two pieces of an engine's answer");
+  patience("--connect-timeout-s", flags.connect_timeout_s, "timeout for connecting to an engine");
+  patience(
+      "--first-byte-timeout-s", flags.first_byte_timeout_s,
+      "timeout from sending a request to an engine until the first byte of its response (its queueing and prefill)");
+  patience("--gap-timeout-s", flags.gap_timeout_s, "timeout between two chunks of an engine's response");
 }
 
 }  // namespace
@@ -359,7 +361,7 @@ void add_gateway(Command app, int& exit_code) {
   auto flags = std::make_shared<GatewayFlags>();
   add_config_flag(command, flags->config);
   add_check_flag(command, flags->check);
-  command.add_option("--listen", flags->listen, "HOST:PORT of the data plane; port 0: any free one")
+  command.add_option("--listen", flags->listen, "HOST:PORT for clients (data plane); port 0: any free one")
       .capture_default_str();
   command
       .add_option("--admin", flags->admin,
@@ -382,15 +384,16 @@ void add_gateway(Command app, int& exit_code) {
       .check(not_empty());
   command
       .add_option("--pd-contract", flags->contract,
-                  "between prefill and decode engines: nixl (vLLM: prefill, then decode pulls) or sglang (both legs at "
-                  "once, meeting at a prefill worker's bootstrap=PORT)")
+                  "protocol between prefill and decode engines: nixl (vLLM: prefill first, then decode pulls the KV) "
+                  "or sglang (both at once, through the prefill worker's bootstrap=PORT)")
       .check(one_of({"nixl", "sglang"}))
       .capture_default_str();
   add_fleet_flags(command, flags->fleet);
-  command.get_option("--recipe").description("Policies by recipe name or file; without it: least assigned");
+  command.get_option("--recipe")
+      .description("recipe to run, by name or file; default: the engine with the fewest assigned requests");
   command.add_option("--scenario", flags->fleet.scenario,
-                     "A scenario: its classes, tiers, tenants and pools are the service's, and recipes that predict "
-                     "whole requests are trained on its load; --set takes its keys, too");
+                     "scenario that defines classes, tiers, tenants and pools, and on whose load recipes that predict "
+                     "whole requests are trained; --set also accepts its keys");
   command
       .add_option("--default-max-tokens", flags->default_max_tokens,
                   "maximum output tokens that policies assume for a request that states none")
@@ -398,14 +401,14 @@ void add_gateway(Command app, int& exit_code) {
       .capture_default_str();
   command.add_option("--threads", flags->threads, "data-plane threads").check(range(1, 256)).capture_default_str();
   command
-      .add_option("--gauges-period-ms", flags->gauges_period_ms,
-                  "how often engines without step reports are asked for their load (/v1/loads, /get_load or "
-                  "/metrics); 0: never")
+      .add_option(
+          "--gauges-period-ms", flags->gauges_period_ms,
+          "interval for reading the load of engines without step reports (/v1/loads, /get_load or /metrics); 0: never")
       .check(range(0.0, 60'000.0))
       .capture_default_str();
   command.add_option("--agent", flags->agents,
-                     "admin plane of an agent, http://host:port; repeatable. The energy that it meters is booked to "
-                     "requests, and clocks decided here are sent to it");
+                     "admin plane of an agent, http://host:port; repeatable. The energy that it measures is attributed "
+                     "to requests, and clocks decided here are sent to it");
   command.add_option("--sites", flags->sites,
                      "a scenario, by name or file, whose [[site]]s state carbon intensity and prices (series from "
                      "files must cover the present unless the site states a start); default: --scenario's");

@@ -171,7 +171,7 @@ void add_mock_engine(Command app, int& exit_code) {
   command.add_option("--tp", flags->tensor_parallel, "Tensor parallelism").check(range(1, 16)).capture_default_str();
   command
       .add_option("--gpus", flags->gpus,
-                  "Indices of its virtual GPUs on the board that WATTLE_FAKE_NVML names; default 0,1,…")
+                  "Indices of its virtual GPUs on the board named by WATTLE_FAKE_NVML; default 0,1,…")
       .delimiter(',');
   command.add_option("--fpm", flags->fpm, "ZeroMQ endpoint for forward-pass metrics, or off").capture_default_str();
   command
@@ -186,10 +186,9 @@ void add_mock_engine(Command app, int& exit_code) {
                   "sglang")
       .check(one_of({"vllm", "llama.cpp", "sglang"}))
       .capture_default_str();
-  command.add_option(
-      "--transcript", flags->transcript,
-      "Answer with what a real engine has said to such requests, or under the name that a request's "
-      "X-Wattle-Transcript header says: a file of sections \"## NAME\" with responses as curl -i shows them");
+  command.add_option("--transcript", flags->transcript,
+                     "File of recorded responses of a real engine, in sections \"## NAME\" as printed by curl -i, to "
+                     "answer with: the one that matches the request, or that its X-Wattle-Transcript header names");
   command
       .add_option("--keep-alive-s", flags->keep_alive_s, "Close connections that have been idle for this long; vLLM: 5")
       .check(positive_time())
@@ -211,14 +210,13 @@ void add_mock_engine(Command app, int& exit_code) {
       .default_str("0.5");
   command
       .add_option("--handoff-steps", flags->link.handoff_steps,
-                  "decode: mean number of passes of its loop from the KV's arrival to the request's first token "
-                  "and first step")
+                  "decode: mean number of steps from the KV's arrival to the request's first token")
       .check(range(0.0, 100.0))
       .capture_default_str();
   command
       .add_option_function(
           "--bootstrap-timeout-s", [flags](double s) { flags->bootstrap_timeout = Span::from_seconds(s); },
-          "SGLang's contract: how long one leg waits for the other")
+          "SGLang's contract: how long one side waits for the other")
       .check(positive_time())
       .default_str("300");
   command

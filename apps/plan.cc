@@ -277,13 +277,13 @@ void add_pools(Command plan, int& exit_code) {
   const auto number = [&](const char* flag, auto& value, const char* text) {
     command.add_option(flag, value, text).capture_default_str();
   };
-  number("--alpha", flags->alpha, "Capacity kept, as a multiple of peak demand");
-  number("--beta", flags->beta, "Demand is divided by this");
-  number("--formulation", flags->formulation, "wattle, or published: as FREESH's release has it");
-  number("--objective", flags->objective, "carbon, energy, cost, or shares as in carbon:0.7,cost:0.3");
-  number("--idle-share", flags->idle_share, "Idle power over peak power, where the profile has no idle_power_w");
-  number("--start-s", flags->start_s, "A worker that starts draws idle power this long first (wattle)");
-  number("--gap", flags->gap, "Stop when the plan is proven to be within this share of the best");
+  number("--alpha", flags->alpha, "Planned capacity as a multiple of peak demand");
+  number("--beta", flags->beta, "Divisor of the demand before planning");
+  number("--formulation", flags->formulation, "wattle, or published: as in FREESH's release");
+  number("--objective", flags->objective, "carbon, energy, cost, or weights such as carbon:0.7,cost:0.3");
+  number("--idle-share", flags->idle_share, "Idle power as a share of peak power, if the profile has no idle_power_w");
+  number("--start-s", flags->start_s, "Time that a starting worker draws idle power (wattle)");
+  number("--gap", flags->gap, "Stop when the plan is proven to be within this share of the optimum");
   number("--slots", flags->slots_per_window, "Slots per window, of 5 minutes");
   command.add_option("--window", flags->windows, "Only these windows, counted from slot 0 (default: all, in turn)");
   command.add_option("--partition", flags->partitions, "Only these partitions, from 1 (default: the best of all)");

@@ -375,7 +375,7 @@ void add_sim(Command app, int& exit_code) {
       .excludes(match)
       .excludes(out);
   command.add_flag("--json", flags->json, "one JSON object on stdout");
-  command.add_flag("--step", flags->step, "simulate iteration by iteration, without fast-forward; same result, slower");
+  command.add_flag("--step", flags->step, "simulate every iteration, without fast-forward; same result, slower");
   command.add_flag("--check", flags->check, "check every invariant after every event (slow)");
   command.callback([flags, &exit_code] { exit_code = run(*flags); });
 }

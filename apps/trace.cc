@@ -180,7 +180,7 @@ Result<workload::WorkloadStats> synthesize(const SynthFlags& flags) {
 void add_synth(Command trace, int& exit_code) {
   auto flags = std::make_shared<SynthFlags>();
   auto& o = flags->options;
-  Command command = trace.add_subcommand("synth", "Make a trace from a random process");
+  Command command = trace.add_subcommand("synth", "Generate a trace from a random process");
   command.add_option("OUT", flags->out, "Trace file to write").required();
   command.add_option("--format", flags->format, kFormats).capture_default_str();
   command.add_option("--seed", flags->seed, "Same seed, same trace").capture_default_str();
@@ -195,7 +195,8 @@ void add_synth(Command trace, int& exit_code) {
   };
   own("requests", "--requests", o.requests, "How many");
   own("rate_per_s", "--rate", o.rate_per_s, "Arrivals per second");
-  own("arrival_cv", "--cv", o.arrival_cv, "Coefficient of variation of the gaps: 0 even, 1 Poisson, else Gamma");
+  own("arrival_cv", "--cv", o.arrival_cv,
+      "Coefficient of variation of the times between arrivals: 0 evenly spaced, 1 Poisson, else Gamma");
   own("lengths", "--lengths", o.lengths,
       "CSV of (prompt, output) token pairs to draw from, instead of lognormal lengths");
   own("prompt_mean", "--prompt-mean", o.prompt_mean, "Tokens");
@@ -203,12 +204,12 @@ void add_synth(Command trace, int& exit_code) {
   own("output_mean", "--output-mean", o.output_mean, "Tokens");
   own("output_std", "--output-std", o.output_std, "Tokens");
   stands_for("duration_s", "--duration", flags->duration_s,
-             "Stop after this many seconds of arrivals as --rate has them, before --rate-scale (default: never)");
+             "Stop after this many seconds of arrivals, before --rate-scale applies (default: never)");
   stands_for("rate_scale", "--rate-scale", o.rate_scale, "2 = the same arrivals in half the time")
       .capture_default_str();
-  stands_for("max_prompt_tokens", "--max-prompt", o.max_prompt_tokens, "Longer prompts are clamped, and counted")
+  stands_for("max_prompt_tokens", "--max-prompt", o.max_prompt_tokens, "Longer prompts are truncated, and counted")
       .capture_default_str();
-  stands_for("max_output_tokens", "--max-output", o.max_output_tokens, "Longer outputs are clamped, and counted")
+  stands_for("max_output_tokens", "--max-output", o.max_output_tokens, "Longer outputs are truncated, and counted")
       .capture_default_str();
   command.callback([flags, &exit_code] {
     const auto stats = synthesize(*flags);
@@ -223,7 +224,7 @@ void add_synth(Command trace, int& exit_code) {
 }  // namespace
 
 void add_trace(Command app, int& exit_code) {
-  Command trace = app.add_subcommand("trace", "Look at, convert and make traces");
+  Command trace = app.add_subcommand("trace", "Inspect, convert and generate traces");
   trace.require_subcommand();
   add_summary(trace, exit_code);
   add_convert(trace, exit_code);

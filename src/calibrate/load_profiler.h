@@ -14,33 +14,35 @@
 
 namespace wattle::calibrate {
 
-/// Seven clocks that a GPU has: nearest to the shares of the highest that DynamoLLM's are of the H100's (Table I: 0.8
-/// to 2.0 GHz; there 810, 1005, 1200, 1395, 1605, 1800 and 1980 MHz). Ascending, each once.
+/// Seven lockable clocks, at the same shares of the highest clock as DynamoLLM's on the H100 (Table I: 0.8 to 2.0 GHz;
+/// there 810, 1005, 1200, 1395, 1605, 1800 and 1980 MHz). Ascending, without duplicates.
 [[nodiscard]] std::vector<MegaHertz> clocks_to_profile(const GpuSpec& gpu);
 
 struct LoadProfilerOptions : LoadSearchOptions {
   std::vector<int> tps = {2, 4, 8};
-  std::int64_t requests = 1500;  ///< of a measurement; its first fifth does not count
-  /// Measured together, each request at the one with the fewest; loads and power are of one. 1 (DynamoLLM): one by
-  /// itself under Poisson arrivals, which are burstier than what a router of many leaves each.
+  std::int64_t requests = 1500;  ///< per measurement; the first fifth is not counted
+  /// Number of instances measured together, where each request goes to the one with the fewest; loads and power are per
+  /// instance. 1 (DynamoLLM): a single instance with Poisson arrivals, which are burstier than its share behind a
+  /// router.
   int instances = 1;
 };
 
-/// What is profiled. The engine's options hold for all TP degrees.
+/// The engine to profile. Its options apply to all TP degrees.
 struct ProfiledEngine {
   GpuSpec gpu;
   LlmSpec llm;
   engine::EngineOptions engine;
 };
 
-/// By the rule of load_search.h, on one instance at a fixed clock. A TP degree whose memory cannot hold the model is
-/// left out and noted in the provenance. Deterministic. Errors: no TP degree holds the model; a class without requests.
+/// Measures by the procedure of load_search.h on an instance at a fixed clock. A TP degree whose memory cannot hold the
+/// model is left out and noted in the provenance. Deterministic. Errors: no TP degree can hold the model; a class
+/// without requests.
 [[nodiscard]] Result<plan::LoadTable> profile_loads(const ProfiledEngine& engine,
                                                     const std::vector<ClassRequests>& classes,
                                                     const LoadProfilerOptions& options,
                                                     const std::function<void(const std::string&)>& progress = {});
 
-/// A prefill and a decode instance side by side, each at one clock; KV caches go over `link`.
+/// A prefill and a decode instance, each at one clock, with KV transfers over `link`.
 struct ProfiledPair {
   struct Half {
     ProfiledEngine engine;
@@ -51,9 +53,9 @@ struct ProfiledPair {
   engine::LinkOptions link;
 };
 
-/// Likewise of such pairs: loads and power are of both together, profiles are of the prefill instance's TP degree and
-/// clock. `options`: tps and clocks are ignored. Errors: a half whose memory cannot hold the model; a class without
-/// requests.
+/// The same for such pairs: loads and power are for both instances together; profiles are stored under the prefill
+/// instance's TP degree and clock. tps and clocks in `options` are ignored. Errors: a half whose memory cannot hold the
+/// model; a class without requests.
 [[nodiscard]] Result<plan::LoadTable> profile_pair_loads(const ProfiledPair& pair,
                                                          const std::vector<ClassRequests>& classes,
                                                          LoadProfilerOptions options,

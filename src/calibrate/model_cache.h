@@ -1,5 +1,5 @@
 #pragma once
-// Trained models kept as files from one process to the next, by a digest of all that their training depends on.
+// Cache of trained models as files shared by processes, keyed by a digest of everything that their training depends on.
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -8,15 +8,16 @@
 
 namespace wattle::calibrate {
 
-/// A folder of such files; it may be deleted at any time. Callable from any thread and from several processes at once.
+/// A folder of cached models; it may be deleted at any time. Callable from any thread and from several processes at
+/// once.
 class ModelCache {
  public:
-  /// `folder`: made when first needed; empty: nothing is found or kept.
+  /// `folder`: created when first needed; empty: no caching.
   explicit ModelCache(std::string folder) : folder_(std::move(folder)) {}
 
-  /// What was kept under this key. Nothing where the file is missing, of another form, cut off or changed.
+  /// The models stored under this key. None if the file is missing, has another format, is truncated or was changed.
   [[nodiscard]] std::optional<std::vector<std::string>> find(std::uint64_t key) const;
-  /// Replaces the file in one step. A folder that cannot be written costs the next process its time, and is no error.
+  /// Stores models atomically. A folder that cannot be written is not an error; the next process trains again.
   void keep(std::uint64_t key, std::span<const std::string> models) const;
 
  private:

@@ -15,13 +15,14 @@ namespace wattle::config {
 const std::vector<Option<DeploymentFleet>>& deployment_fleet_options() {
   using F = DeploymentFleet;
   static const std::vector<Option<F>> options{
-      option("fleet.recipe", &F::recipe, "Policies, by recipe name or file").must(),
-      option("fleet.gpu", &F::gpu, "What kind of GPU the engines run on").must(),
-      option("fleet.llm", &F::llm, "The shape of the model they serve").must(),
+      option("fleet.recipe", &F::recipe, "Recipe to run, by name or file").must(),
+      option("fleet.gpu", &F::gpu, "GPU on which the engines run: a file in specs/gpus, without .toml").must(),
+      option("fleet.llm", &F::llm, "Served model: a file in specs/llms (without .toml), or the path of a config.json")
+          .must(),
       option("fleet.scenario", &F::scenario,
-             "A load of the kind to be served; its classes, tiers, tenants and pools are the service's"),
-      option("fleet.set", &F::set, "key=value: changes keys of recipe and scenario"),
-      option("fleet.models", &F::models, "Names that clients may ask for").must(),
+             "Scenario of a similar load; it defines the classes, tiers, tenants and pools of the service"),
+      option("fleet.set", &F::set, "Overrides of keys of the recipe and the scenario, each as key=value"),
+      option("fleet.models", &F::models, "Model names that clients may request").must(),
   };
   return options;
 }
@@ -30,10 +31,11 @@ const std::vector<Option<DeploymentSlo>>& deployment_slo_options() {
   using S = DeploymentSlo;
   constexpr Bounds kAny{0, 1e9};
   static const std::vector<Option<S>> options{
-      option("slo.ttft_ms", &S::ttft_ms, "ms", kAny, "Time to first token; 0: no objective"),
-      option("slo.itl_ms", &S::itl_ms, "ms", kAny, "Gap between two tokens; 0: no objective"),
-      option("slo.tbt_ms", &S::tbt_ms, "ms", kAny, "A request's mean gap between tokens; 0: no objective"),
-      option("slo.e2e_ms", &S::e2e_ms, "ms", kAny, "Whole request; 0: no objective"),
+      option("slo.ttft_ms", &S::ttft_ms, "ms", kAny, "TTFT objective. 0: none"),
+      option("slo.itl_ms", &S::itl_ms, "ms", kAny, "ITL objective: gap between two tokens. 0: none"),
+      option("slo.tbt_ms", &S::tbt_ms, "ms", kAny,
+             "TBT (TPOT) objective: mean gap between a request's tokens. 0: none"),
+      option("slo.e2e_ms", &S::e2e_ms, "ms", kAny, "E2E objective: arrival to last token. 0: none"),
   };
   return options;
 }
@@ -41,10 +43,11 @@ const std::vector<Option<DeploymentSlo>>& deployment_slo_options() {
 const std::vector<Option<DeploymentNode>>& deployment_node_options() {
   using N = DeploymentNode;
   static const std::vector<Option<N>> options{
-      option("node.name", &N::name, "By which workers and `wattle agent --node` name it").must(),
-      option("node.agent", &N::agent, "HOST:PORT of its agent's admin plane").must(),
+      option("node.name", &N::name, "Name used by workers and by `wattle agent --node`").must(),
+      option("node.agent", &N::agent, "HOST:PORT of the admin API of its agent").must(),
       option("node.watt_budget_w", &N::watt_budget_w, "W", {0, 1e6},
-             "What the GPUs of its engines may draw together, kept by ceilings on their clocks; 0: anything"),
+             "Power that the GPUs of its engines may draw together, enforced by upper bounds on their clocks. 0: no "
+             "limit"),
   };
   return options;
 }
@@ -52,19 +55,21 @@ const std::vector<Option<DeploymentNode>>& deployment_node_options() {
 const std::vector<Option<DeploymentWorker>>& deployment_worker_options() {
   using W = DeploymentWorker;
   static const std::vector<Option<W>> options{
-      option("worker.url", &W::url, "Where the engine listens").must(),
-      choice("worker.role", &W::role, {"prefill", "decode", "colocated"}, "What it does of a request"),
-      option("worker.node", &W::node, "Where its GPUs are; not needed where there is one node"),
-      option("worker.gpus", &W::gpus, "Its GPUs there, by index or UUID: as many as its tensor parallelism").must(),
+      option("worker.url", &W::url, "URL of the engine's API").must(),
+      choice("worker.role", &W::role, {"prefill", "decode", "colocated"},
+             "Phases that the engine serves: both, or one of prefill and decode"),
+      option("worker.node", &W::node, "Name of the [[node]] of its GPUs. May be left out if there is only one"),
+      option("worker.gpus", &W::gpus, "GPUs on that node, by index or UUID, as many as the tensor-parallel degree")
+          .must(),
       option("worker.step_reports", &W::step_reports,
-             "Where it publishes forward-pass metrics; without, its clock is decided by the streams that the gateway "
-             "relays"),
+             "ZeroMQ endpoint of the engine's forward-pass metrics. Empty: its clock is decided from the responses "
+             "that the gateway relays"),
       choice("worker.load", &W::load, {"", "orca"},
-             "How its load is known where no step report is heard. orca: asked for with each request, in a header "
-             "(vLLM); else its gauges are read"),
+             "How the load is learned without step reports. orca: requested with each request by a header (vLLM); "
+             "empty: from the engine's metrics"),
       option("worker.bootstrap_port", &W::bootstrap_port, "", {0, 65535},
-             "Of a prefill worker under pd_contract sglang"),
-      option("worker.site", &W::site, "Name of a [[site]] of the gateway's sites"),
+             "Bootstrap port of a prefill worker. Needed with pd_contract sglang"),
+      option("worker.site", &W::site, "Name of a [[site]] in the gateway's sites file"),
       option("worker.pool", &W::pool, "Name of a [[pool]] of the scenario"),
   };
   return options;

@@ -61,8 +61,8 @@ struct TextOf {
 
 /// What clock_from() reads.
 static constexpr const char* kClockForms =
-    "MHz, \"max\", \"min\", \"sweet\", from there to max as \"sweet+25%\" or to the lowest known as \"sweet-25%\", "
-    "or a share of max as \"0.7x\"";
+    "MHz, \"max\", \"min\", \"0.7x\" (a share of max), \"sweet\", \"sweet+25%\" (towards max) or "
+    "\"sweet-25%\" (towards the lowest known)";
 
 std::optional<ClockSetting> clock_from(std::string_view text) {
   if (text == "max") return ClockSetting::highest();

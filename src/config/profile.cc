@@ -12,7 +12,7 @@ namespace wattle::config {
 const std::vector<Option<LoadedProfile>>& profile_options() {
   static const std::vector<Option<LoadedProfile>> options = [] {
     std::vector<Option<LoadedProfile>> all;
-    all.push_back(option("provenance", &LoadedProfile::provenance, "What the factors were fitted on").must());
+    all.push_back(option("provenance", &LoadedProfile::provenance, "Data on which the factors were fitted").must());
     std::vector<Option<engine::HardwareProfile>> factors;
     for (const engine::ProfileField& field : engine::profile_fields()) {
       factors.push_back(

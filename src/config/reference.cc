@@ -69,45 +69,42 @@ std::vector<ReferencePage> reference_pages() {
   std::vector<ReferencePage> pages;
   std::string lists;
   for_each_list([&](const char*, const char*, const auto& options, auto) { lists += tables(options, true); });
-  pages.push_back({"scenario", std::string(kGeneratedPage) +
-                                   "# Scenario files\n\n"
-                                   "`scenarios/NAME.toml`: hardware, workload and objectives. Each `[[fleet]]` is a "
-                                   "pool of equal instances; a scenario needs at least one.\n"
-                                   "Each `[[site]]` is a place with its own electricity; without one, `[carbon]` and "
-                                   "`[cost]` say what the only place's is. Each `[[node]]` is a kind of machine on "
-                                   "whose GPUs the instances of a fleet that scales are placed; each `[[fault]]` "
-                                   "something that dies in a simulated run.\n"
-                                   "`--set SECTION.KEY=VALUE` overrides a key; `fleet.KEY` means every pool, "
-                                   "`fleet.N.KEY` the N-th, from 0; likewise `site` and the others.\n"
-                                   "`[classes]` sorts requests by size; a `[[class]]` and a `[[tier]]` state "
-                                   "objectives beside `[slo]`, a `[[tenant]]` says whose requests they are, a "
-                                   "`[[pool]]` which requests some instances are for ([the words](../glossary.md)).\n" +
-                                   tables(scenario_options(), false) + lists});
+  pages.push_back(
+      {"scenario",
+       std::string(kGeneratedPage) +
+           "# Scenario files\n\n`scenarios/NAME.toml`: hardware, workload and objectives ([by "
+           "example](../configuration.md), [terms](../glossary.md)).\n\n- `[[fleet]]`: a group of identical instances; "
+           "at least one is required.\n- `[[site]]`: a data centre with its own electricity. Without one, `[carbon]` "
+           "and `[cost]` apply.\n- `[[node]]`: a kind of machine on whose GPUs the instances of a scaling fleet are "
+           "placed.\n- `[[fault]]`: a failure in a simulated run.\n- `[classes]` divides requests by size; `[[class]]` "
+           "and `[[tier]]` state objectives in addition to `[slo]`.\n- `[[tenant]]`: a customer; `[[pool]]`: the "
+           "classes of requests that some instances serve.\n\n`--set SECTION.KEY=VALUE` overrides a key. `fleet.KEY` "
+           "sets it for every `[[fleet]]`, `fleet.N.KEY` for the N-th, from 0; the same holds for the other lists.\n" +
+           tables(scenario_options(), false) + lists});
   pages.push_back({"gpu", std::string(kGeneratedPage) +
-                              "# GPU files\n\n`specs/gpus/NAME.toml`: one GPU as its data sheet has it. The file's "
-                              "name is the GPU's name. Bandwidths are per direction.\n" +
+                              "# GPU files\n\n`specs/gpus/NAME.toml`: one GPU, as described by its data sheet. The "
+                              "file's name is the GPU's name. Bandwidths are per direction.\n" +
                               tables(gpu_options(), false)});
   pages.push_back({"llm", std::string(kGeneratedPage) +
                               "# LLM files\n\n`specs/llms/NAME.toml`: the shape of one decoder-only transformer, from "
-                              "its config.json. The file's name is the model's name.\n\n"
-                              "Wherever an LLM is named, the path of a checkpoint's `config.json` will do as well: its "
-                              "folder's name is the "
-                              "model's. `wattle config check PATH/config.json` prints it as such a file.\n" +
+                              "its config.json. The file's name is the model's name.\n\nWherever an LLM is named, the "
+                              "path of a checkpoint's `config.json` may be used instead; its folder's name is then the "
+                              "model's name. `wattle config check PATH/config.json` prints it in this format.\n" +
                               tables(llm_options(), false)});
   pages.push_back({"profile", std::string(kGeneratedPage) +
                                   "# Hardware profiles\n\n`profiles/GPU.toml`: the fitted factors of the simulated "
-                                  "hardware of one kind of GPU, as `wattle fit` writes them from the data sets; "
-                                  "`s(x)` is the voltage factor at x = clock / clock_max. Not to be confused with "
-                                  "what `wattle profile` measures of a live engine (../profiling.md).\n" +
+                                  "hardware for one kind of GPU, written by `wattle fit` from measured data sets. "
+                                  "`s(x)` is the voltage factor at x = clock / clock_max. This is not the profile that "
+                                  "`wattle profile` measures on a live engine ([profiling](../profiling.md)).\n" +
                                   tables(profile_options(), false)});
-  pages.push_back({"deployment",
-                   std::string(kGeneratedPage) +
-                       "# Deployment files\n\n`wattle.toml`, read with `--config` by `wattle gateway`, `wattle "
-                       "agent` and `wattle planner` ([deployment.md](../deployment.md)). `[engine]` has the keys of a "
-                       "[scenario](scenario.md)'s; under `[gateway]`, `[agent]` and `[planner]` stand "
-                       "flags of that command, with `_` for `-`.\n" +
-                       tables(deployment_fleet_options(), false) + tables(deployment_slo_options(), false) +
-                       tables(deployment_node_options(), true) + tables(deployment_worker_options(), true)});
+  pages.push_back(
+      {"deployment", std::string(kGeneratedPage) +
+                         "# Deployment files\n\n`wattle.toml`: one file for `wattle gateway`, `wattle agent` and "
+                         "`wattle planner`, which read it with `--config` ([deployment.md](../deployment.md)). "
+                         "`[engine]` has the same keys as in a [scenario](scenario.md). `[gateway]`, `[agent]` and "
+                         "`[planner]` have the flags of that command, with `_` instead of `-`.\n" +
+                         tables(deployment_fleet_options(), false) + tables(deployment_slo_options(), false) +
+                         tables(deployment_node_options(), true) + tables(deployment_worker_options(), true)});
   return pages;
 }
 

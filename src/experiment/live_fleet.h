@@ -1,5 +1,5 @@
 #pragma once
-// What a live process (agent, gateway) knows of its engines by name, and what it believes of them.
+// Specifications and beliefs about a live process's engines (agent, gateway), from names given as flags.
 #include <map>
 #include <memory>
 #include <optional>
@@ -21,49 +21,48 @@
 
 namespace wattle::experiment {
 
-/// Names, as flags give them.
+/// Names and options, as given by flags.
 struct LiveFleetOptions {
   std::string recipe;
   std::vector<std::string> overrides;
   std::string gpu = "a100-80g";
   std::string llm = "llama-3.1-8b";
   engine::EngineOptions engine;
-  std::string scenario;  ///< what beliefs of whole requests are fitted on; empty: none. With one, its keys may be
-                         ///< overridden, too
+  std::string scenario;  ///< on which predictions of whole requests are fitted; empty: none. With a scenario, its keys
+                         ///< may be overridden, too
 };
-/// One recipe over engines of one kind, at any tensor parallelism.
+/// One recipe for engines of one kind, with any tensor parallelism.
 class LiveFleet {
  public:
-  /// Without a recipe: what the hardware is. Errors: a file that is missing or wrong, an override of nothing that is
-  /// named.
+  /// Without a recipe: hardware only. Errors: a missing or invalid file; an override of an unknown key.
   [[nodiscard]] static Result<LiveFleet> load(const LiveFleetOptions& options);
 
   [[nodiscard]] const systems::Recipe& recipe() const { return recipe_; }
   [[nodiscard]] const GpuSpec& gpu() const { return gpu_; }
-  /// What such an instance is, by the options alone.
+  /// Such an instance's specification from the options alone, without beliefs.
   [[nodiscard]] InstanceSpec facts(Role role, std::int32_t tensor_parallel) const;
-  /// The same with its objectives and what the recipe needs believed of it; its kv_capacity_tokens is left open.
-  /// Beliefs live as long as this. Errors: an instance that the recipe's policies refuse; a model that does not fit;
-  /// what the recipe's predictor needs and lacks; where a latency of whole requests is believed: no scenario to fit it
-  /// on, or none of its [[fleet]] entries such an engine.
+  /// The same with objectives and the beliefs that the recipe needs; kv_capacity_tokens stays unset. Beliefs live as
+  /// long as this object. Errors: an instance that the recipe's policies refuse; a model that does not fit; missing
+  /// data for the recipe's predictor; if request latencies are needed: no scenario, or none of its [[fleet]] entries is
+  /// such an engine.
   [[nodiscard]] Result<InstanceSpec> describe(Role role, std::int32_t tensor_parallel, const Slo& slo);
-  /// What describe() refuses for want of a scenario, before anything is measured for it.
+  /// The error of describe() if a scenario is missing, before anything is measured for it.
   [[nodiscard]] Result<void> check_scenario(std::int32_t tensor_parallel) const;
-  /// Its latency belief where that learns, else null. Call after describe().
+  /// The latency model if it learns online, else null. Call after describe().
   [[nodiscard]] predict::OnlineLatency* learner(std::int32_t tensor_parallel) const;
-  /// Load profile of the scenario's engines, where the recipe needs one; after describe(), else null.
+  /// Load profile of the scenario's engines if the recipe needs one and describe() was called, else null.
   [[nodiscard]] const std::shared_ptr<const plan::LoadTable>& loads() const { return loads_; }
   /// KV tokens such an instance can hold. Errors: a model that does not fit.
   [[nodiscard]] Result<std::int64_t> kv_capacity_tokens(std::int32_t tensor_parallel);
-  /// How long a request takes alone on such an instance. Errors: as above.
+  /// Service times of a single request on such an instance. Errors: as above.
   [[nodiscard]] Result<ServiceTime> service_time(std::int32_t tensor_parallel);
-  /// Predictions asked for outside what a belief file was measured on.
+  /// Number of predictions outside the measured range of a belief file.
   [[nodiscard]] std::int64_t extrapolations() const;
 
  private:
-  /// Fitted on the scenario's own kind of load, simulated.
+  /// Fitted on a simulated load like the scenario's.
   Result<const RequestLatency*> request_latency(std::int32_t tensor_parallel);
-  /// The scenario's [[fleet]] entry that latencies of such an instance's requests are fitted on.
+  /// The scenario's [[fleet]] entry on which request latencies of such an instance are fitted.
   [[nodiscard]] Result<std::size_t> fitted_on(std::int32_t tensor_parallel) const;
   Result<InstanceSpec> believe(Role role, std::int32_t tensor_parallel, const Slo& slo);
   Result<const engine::StepModel*> model(std::int32_t tensor_parallel);
@@ -77,7 +76,7 @@ class LiveFleet {
   std::map<std::int32_t, calibrate::LatencyBelief> latency_;
   std::map<std::int32_t, std::shared_ptr<const PowerModel>> power_;
   std::optional<config::LoadedScenario> scenario_;
-  std::string gpu_name_;  ///< as the scenario names it
+  std::string gpu_name_;  ///< name in the scenario
   std::map<std::int32_t, RequestLatency> requests_;
   std::shared_ptr<const plan::LoadTable> loads_;
   std::map<std::int32_t, std::unique_ptr<plan::TableProfile>> load_profiles_;  ///< by tensor parallelism

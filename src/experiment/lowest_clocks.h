@@ -8,9 +8,9 @@
 
 namespace wattle::experiment {
 
-/// The lowest clock that a recipe's frequency policy may choose for an instance at work, by the TP degree of the
-/// scenario's `[[fleet]]`s; empty: any, it is not known beforehand, or the recipe has no classes by tier, whose plans
-/// count on every clock of the profile. Errors: a model that does not fit its GPUs.
+/// The lowest clock that a recipe's frequency policy may choose for an instance with work, by the TP degree of the
+/// scenario's [[fleet]]s. Empty: any clock, not known in advance, or the recipe has no classes by tier, whose plans
+/// assume every clock of the profile. Errors: a model that does not fit its GPUs.
 [[nodiscard]] Result<std::map<int, MegaHertz>> lowest_clocks(const config::LoadedScenario& loaded,
                                                              const systems::Recipe& recipe);
 

@@ -1,5 +1,5 @@
 #pragma once
-// A scenario whose numbers are all known, under one recipe: names become objects.
+// Prepares a scenario with known loads under one recipe: turns names into objects.
 #include <memory>
 #include <span>
 #include <string>
@@ -16,7 +16,7 @@
 
 namespace wattle::experiment {
 
-/// Everything a scenario under a recipe is made of, and what keeps it alive. `setup` points into the rest.
+/// All objects of a scenario under a recipe, with their owners. `setup` points into the rest.
 struct PreparedRun {
   journal::RunFacts facts;
   std::vector<std::unique_ptr<engine::StepModel>> models;  ///< by pool
@@ -25,21 +25,20 @@ struct PreparedRun {
   std::shared_ptr<const plan::LoadTable> loads;                    ///< null: no policy needs it
   std::vector<std::unique_ptr<plan::TableProfile>> load_profiles;  ///< by pool
   std::shared_ptr<const systems::SiteFleet> sites;                 ///< null: no policy plans over sites
-  std::vector<RequestLatency> requests;                            ///< by pool; empty: nothing believes any
+  std::vector<RequestLatency> requests;                            ///< by pool; empty: not needed
   std::unique_ptr<workload::RequestSource> source;
   sim::SimulationSetup setup;
 };
 
-/// `requests`: Beliefs::request by pool, where the recipe needs them. Loads must be numbers (saturation.h). Errors: bad
+/// `requests`: Beliefs::request by pool, if the recipe needs them. Loads must be numbers (saturation.h). Errors: bad
 /// input (file, line, key).
 [[nodiscard]] Result<PreparedRun> prepare(const config::LoadedScenario& loaded, const systems::LoadedRecipe& recipe,
                                           const std::string& data_dir, std::span<const RequestLatency> requests = {});
 
-/// One instance of `pool` instead of the fleet, to be measured on its own: no faults befall it, and nobody asks what
-/// its electricity emits.
+/// The scenario with one instance of `pool` instead of the fleet, for measurements: without faults and carbon sources.
 [[nodiscard]] config::LoadedScenario alone(const config::LoadedScenario& loaded, std::size_t pool);
 
-/// Facts of the scenario's fleet, ids in the pools' order; both drivers use it, so that journals name the same
+/// Facts about the scenario's fleet, with ids in the pools' order; both drivers use it, so that journals name the same
 /// instances.
 [[nodiscard]] journal::RunFacts run_facts(const config::LoadedScenario& loaded, const std::string& recipe,
                                           const std::string& driver, const config::ClassOptions& classes = {});

@@ -1,5 +1,5 @@
 #pragma once
-// A simulated run that a live one is compared with, over the same arrivals and at any moment.
+// A simulated run for comparison with a live one, over the same arrivals, at any time.
 #include <string>
 #include <vector>
 
@@ -16,13 +16,13 @@ struct ReferenceRun {
   journal::RunSummary summary;
   std::vector<double> energy_j;  ///< cumulative, at the end of each second
 
-  /// Joules until `seconds` of its time. Its GPUs go on drawing idle power when its requests have ended by then.
+  /// Joules until `seconds` of simulated time. After the last request the GPUs continue to draw idle power.
   [[nodiscard]] double energy_until(double seconds) const;
 };
 
-/// The scenario's first `length` (Span::max(): all of it) under the recipe named. Keys in `overrides` that its policies
-/// lack are ignored: compared recipes share them. `out`: where its run directory goes; empty: nowhere. Errors: as
-/// prepare_run's, or a directory that cannot be written.
+/// Simulates the scenario's first `length` (Span::max(): all of it) under the named recipe. `overrides` that its
+/// policies lack are ignored, because compared recipes share them. `out`: run directory to write; empty: none. Errors:
+/// those of prepare_run; a directory that cannot be written.
 [[nodiscard]] Result<ReferenceRun> reference_run(const config::LoadedScenario& scenario, const std::string& recipe,
                                                  const systems::SplitOverrides& overrides, Span length,
                                                  const std::string& out);

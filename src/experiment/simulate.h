@@ -18,15 +18,15 @@ struct SimulateOptions {
   std::string out_dir;
   /// WATTLE_DATA; may be empty.
   std::string data_dir;
-  /// Only what arrives in this half of the workload's time.
+  /// Only requests that arrive in this half of the workload's time.
   std::optional<workload::Half> half;
 };
 
-/// As prepare(), with what the scenario leaves to be measured (loads) and what the recipe needs believed of requests.
+/// Like prepare(), and measures what the scenario leaves open (loads) and the request latencies that the recipe needs.
 [[nodiscard]] Result<PreparedRun> prepare_run(const config::LoadedScenario& loaded, const systems::LoadedRecipe& recipe,
                                               const std::string& data_dir);
 
-/// Runs it, once; its summary says besides what was clamped and what extrapolated.
+/// Runs it, once; the summary also counts truncated and extrapolated values.
 [[nodiscard]] sim::SimulationResult simulate_prepared(PreparedRun& run, const std::string& recipe);
 
 /// Runs it and fills in wall time and peak memory. Errors: bad input (file, line, key), an unwritable directory.

@@ -1,5 +1,6 @@
 #pragma once
-// A scenario's fleet over sites, as recipes plan it: GPUs by site from its nodes, ratings measured in the simulator.
+// A scenario's fleet over several sites, as recipes plan it: GPUs per site from its nodes, ratings measured in the
+// simulator.
 #include <memory>
 #include <string>
 #include <vector>
@@ -13,7 +14,7 @@
 
 namespace wattle::experiment {
 
-/// `models`: by pool. `sites`: shared with who books, so that the planner knows what is known at a time. Errors: no
+/// `models`: by pool. `sites`: shared with the ledger, so that the planner knows what is known at a time. Errors: no
 /// [[node]]s, or some without GPU or site; those of load_profile.
 [[nodiscard]] Result<std::shared_ptr<const systems::SiteFleet>> site_fleet(
     const config::LoadedScenario& loaded, const systems::Recipe& recipe, const std::string& data_dir,

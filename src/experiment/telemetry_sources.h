@@ -1,6 +1,5 @@
 #pragma once
-// How well a recipe decides by each source of telemetry: the same scenario and policies, nothing else differs.
-// Simulated.
+// Compares a recipe's results with each source of telemetry, everything else being equal. Simulated.
 #include <functional>
 #include <string>
 #include <vector>
@@ -11,16 +10,16 @@
 namespace wattle::experiment {
 
 struct SourceRun {
-  std::string source;  ///< as a table names it
+  std::string source;  ///< name in tables
   TelemetrySource telemetry = TelemetrySource::StepStarts;
-  Span period;  ///< of readings; zero: it has none
+  Span period;  ///< between readings; zero: none
   journal::RunSummary summary;
 };
 
-/// Step reports at the start first, then by what is known less and later; gauges at three periods.
+/// All sources, from the most to the least timely: step reports at the start first; gauges at three periods.
 [[nodiscard]] std::vector<SourceRun> telemetry_sources();
 
-/// Runs `recipe` on `scenario` once by each; `summary` is filled in. Errors: as run_simulation().
+/// Runs `recipe` on `scenario` once with each source and fills in `summary`. Errors: those of run_simulation().
 [[nodiscard]] Result<std::vector<SourceRun>> run_by_source(const config::LoadedScenario& scenario,
                                                            const systems::LoadedRecipe& recipe,
                                                            const SimulateOptions& options);

@@ -5,8 +5,8 @@
 
 namespace wattle::fidelity {
 
-/// As the script of the row's time starts it (github.com/SemiAnalysisAI/InferenceX, benchmarks/dsr1_*_trt*.sh of
-/// November 2025, January and February 2026).
+/// Sets the options as in the script of the row's date (github.com/SemiAnalysisAI/InferenceX, benchmarks/dsr1_*_trt*.sh
+/// of November 2025, January and February 2026).
 void start_deepseek_on_trtllm(const SampleRow& row, engine::EngineOptions& engine);
 
 }  // namespace wattle::fidelity

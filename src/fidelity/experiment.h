@@ -1,5 +1,5 @@
 #pragma once
-// One published or measured row and how to obtain our value for it.
+// A published or measured row, and how to simulate it.
 #include <cstdint>
 #include <functional>
 #include <limits>
@@ -15,16 +15,16 @@
 
 namespace wattle::fidelity {
 
-/// A quantity that a row does not state, or that the model cannot say.
+/// A quantity that the row does not state, or that the model does not provide.
 inline constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
-/// How a published experiment was set up, as the scenario that repeats it says.
+/// Setup of a published experiment, from the scenario that repeats it.
 struct Setup {
   engine::EngineOptions engine;
-  double longest_tokens = 0.0;  ///< prompts or answers the client sends; 0 = no limit
+  double longest_tokens = 0.0;  ///< maximum length of the client's prompts and answers; 0 = no limit
 };
 
-/// Every specification and profile known, by name.
+/// All known specifications and profiles, by name.
 struct Catalog {
   std::map<std::string, GpuSpec, std::less<>> gpus;
   std::map<std::string, LlmSpec, std::less<>> llms;
@@ -37,14 +37,14 @@ struct Catalog {
   [[nodiscard]] const LlmSpec* llm(std::string_view published) const;
 };
 
-/// What a power model other than ours would say; the time comes from our step model in either case.
+/// Power models for comparison with ours; times are from our step model in all cases.
 enum class PowerLaw : std::uint8_t {
   Ours,
   Mfu,             ///< Vidur-Energy: idle + (max - idle) x min(1, (mfu / 0.45)^0.7)
   ThreeConstants,  ///< one power each for idle, prompt and decode steps
 };
 
-/// Constants of the rival models, from the data sheet and from the fitted rows of the same set.
+/// Constants of the other power models, from the data sheet and from the fitted rows of the same set.
 struct Rival {
   PowerLaw law = PowerLaw::Ours;
   double idle_w = 0.0;  ///< per GPU
@@ -57,7 +57,8 @@ struct Quantity {
   double measured = 0.0;
 };
 
-/// Our side of an experiment: a value per quantity, NaN where the model says it cannot run, and what was asked of it.
+/// The simulated values of an experiment: one per quantity, NaN if the model says that it cannot run, and the range of
+/// conditions used.
 struct Simulated {
   Simulated() = default;
   Simulated(std::vector<double> v) : values(std::move(v)) {}  // NOLINT: a bare list of values is one
@@ -67,24 +68,24 @@ struct Simulated {
 };
 
 struct Experiment {
-  std::string set;  ///< data set and, after a slash, the part of it
-  std::string row;  ///< condition, readable
+  std::string set;  ///< data set and, after a slash, its part
+  std::string row;  ///< readable condition
   std::string gpu;
   std::vector<Quantity> quantities;
   std::int32_t tp = 1;   ///< GPUs of one instance
-  bool fitted = false;   ///< may be used for fitting; else never seen by it
-  bool in_view = false;  ///< a hand set constants with this row in view: it counts as fitted, though no fit uses it
-  std::string model;     ///< leave_one_model_out leaves it out, and fits such rows of the others; empty: neither
+  bool fitted = false;   ///< may be used for fitting; false: never seen by it
+  bool in_view = false;  ///< constants were chosen by hand with this row in view: counts as fitted, unused by fits
+  std::string model;     ///< for leave_one_model_out; empty: not used there
   std::function<Simulated(const engine::HardwareProfile&, const Rival&)> simulate;
 };
 
-/// Everything found under a data directory; sets that are not there are named in `absent`.
+/// All experiments found in a data directory, and the names of missing sets.
 struct Collection {
   std::vector<Experiment> experiments;
   std::vector<std::string> absent;
 };
 
-/// Reads all known sets. Errors: a file that is there but malformed.
+/// Reads all known sets. Errors: a malformed file.
 [[nodiscard]] Result<Collection> collect(const std::string& data, const Catalog& catalog);
 
 // One reader per kind of set; each appends to `to`.
@@ -103,39 +104,38 @@ struct Collection {
 /// it.
 [[nodiscard]] std::vector<std::string> voltanallm_panels(const std::string& data);
 
-/// A hand set constants with this model's panel in view.
+/// Constants were chosen by hand while looking at this model's panel.
 [[nodiscard]] bool voltanallm_in_view(std::string_view llm);
 
-/// A stated hold-out: one row in four, chosen by the row's text alone, so that a row keeps its side for ever.
+/// The hold-out: one row in four, chosen by the row's text alone, so that a row always stays on its side.
 [[nodiscard]] bool held_out(std::string_view set, std::string_view row);
 
-/// Which of `folds` parts a row belongs to in a cross-validation, by its text as well.
+/// The fold of a row in a cross-validation, also by its text.
 [[nodiscard]] std::uint64_t fold_of(std::string_view set, std::string_view row, std::uint64_t folds);
 
-/// One row in two of a set on which only conventions of the client were chosen, by hand; these count as fitted.
+/// Half of the rows of a set on which only client conventions were chosen by hand; these count as fitted.
 [[nodiscard]] bool chose_conventions(std::string_view set, std::string_view row);
 
-/// Rows of mixtures of experts that were in view when what their prompts take beside kernels was chosen: the same half
-/// of three models, and all of another two (docs/decisions/0019).
+/// Rows of mixtures of experts that were used to choose the additional time of their prompts: the same half of three
+/// models, and all of two others (docs/decisions/0019).
 [[nodiscard]] bool chose_expert_times(std::string_view llm, std::string_view set, std::string_view row);
 
-/// EngineOptions::expert_row_block of vLLM 0.11 and 0.12: DeepGEMM's alignment where an 8-bit checkpoint has a scale
-/// for each block of weights, as all have but Llama's (triton_deep_gemm_moe.py, deep_gemm_utils.py:
-/// compute_aligned_M()).
+/// EngineOptions::expert_row_block of vLLM 0.11 and 0.12: DeepGEMM's alignment for 8-bit checkpoints with block-scaled
+/// weights, which are all except Llama's (triton_deep_gemm_moe.py, deep_gemm_utils.py: compute_aligned_M()).
 [[nodiscard]] std::int32_t vllm_expert_row_block(std::string_view llm, bool fp8);
 
 /// Options of the benchmark runs behind the measured sets: the defaults, which are vLLM's.
 [[nodiscard]] engine::EngineOptions benchmark_engine();
 
-/// The same for clients that ask for the likeliest token, as vLLM's benchmark script does by default: no sampling.
+/// The same for clients that request greedy decoding, as vLLM's benchmark script does by default: no sampling.
 [[nodiscard]] engine::EngineOptions greedy_engine();
 
-/// The same with what the Python loop of the vLLM of 2023 took on the CPU per step (16 ms): the median of what
-/// DistServe's fits for tensor-parallel decode at batch 16 lie above our step.
+/// The same with the CPU time per step of the Python loop of the vLLM of 2023 (16 ms): the median difference between
+/// DistServe's fits for tensor-parallel decode at batch 16 and our step.
 [[nodiscard]] engine::EngineOptions engine_of_2023();
 
-/// The H100 clock sweep's. Its tokens per step are not published; of 512, 768, 1024 and 2048 what suits the fitted
-/// rows.
+/// Options of the H100 clock sweep. Its tokens per step are not published; of 512, 768, 1024 and 2048 the value that
+/// fits the fitted rows best.
 [[nodiscard]] engine::EngineOptions clock_sweep_engine();
 
 }  // namespace wattle::fidelity

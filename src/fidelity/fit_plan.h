@@ -1,5 +1,5 @@
 #pragma once
-// Which factors are fitted on which rows, in which order: the same plan for every GPU kind.
+// The fitting plan: which factors are fitted on which rows, in which order; the same for every GPU kind.
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,14 +11,14 @@ namespace wattle::fidelity {
 struct FitOutcome {
   engine::HardwareProfile profile;
   std::string provenance;
-  std::vector<std::string> notes;  ///< rows used and errors, one line each
+  std::vector<std::string> notes;  ///< rows used and their errors, one line each
 };
 
-/// GPU kinds in the order they are fitted: those wanted (none: all) and those whose factors they start from.
+/// GPU kinds in fitting order: the wanted ones (none: all) and those from whose factors they start.
 [[nodiscard]] std::vector<std::string> fit_order(const Catalog& catalog, const std::vector<std::string>& wanted = {});
 
-/// Fits one GPU kind on its fitted rows. Kinds without rows take a measured relative's factors, power scaled to their
-/// TDP, and say so. `catalog.profiles` must hold the kinds that come before it in fit_order.
+/// Fits one GPU kind on its fitted rows. Kinds without rows take a measured relative's factors, with power scaled to
+/// their TDP, and say so. `catalog.profiles` must contain the kinds before it in fit_order.
 [[nodiscard]] FitOutcome fit_gpu(std::string_view gpu, const Catalog& catalog,
                                  const std::vector<Experiment>& experiments, unsigned threads);
 

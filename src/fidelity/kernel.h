@@ -1,5 +1,6 @@
 #pragma once
-// A single kernel repeated until the card settles, as kernel tables measure it: time and power at the clock TDP allows.
+// A single kernel repeated until the GPU is in steady state, as in kernel tables: time and power at the clock that TDP
+// allows.
 #include <functional>
 
 #include "engine/operations.h"
@@ -12,7 +13,7 @@ struct KernelResult {
   double power_w = 0.0;
 };
 
-/// `work` prices the kernel with the operations of one clock; without `clip` the card stays at its highest clock.
+/// `work` gives the kernel's operations at one clock; without `clip` the GPU stays at its highest clock.
 [[nodiscard]] KernelResult repeat_kernel(const GpuSpec& gpu, const LlmSpec& llm, std::int32_t tensor_parallel,
                                          const engine::HardwareProfile& profile, bool clip,
                                          const std::function<engine::Work(const engine::Operations&)>& work);

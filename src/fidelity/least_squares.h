@@ -9,7 +9,7 @@ struct FitParameter {
   double start = 0.0;
   double low = 0.0;
   double high = 1.0;
-  double prior = 0.0;         ///< where the parameter stays when the data say nothing
+  double prior = 0.0;         ///< value of the parameter without information from the data
   double prior_weight = 0.0;  ///< per (unit of the range)^2
 };
 
@@ -20,7 +20,8 @@ struct FitResult {
   int iterations = 0;
 };
 
-/// `residuals` maps parameters to weighted residuals; a NaN counts as zero. `scale`: where the loss turns linear.
+/// `residuals` maps parameters to weighted residuals; NaN counts as zero. `scale`: residual at which the loss becomes
+/// linear.
 [[nodiscard]] FitResult fit_least_squares(
     const std::vector<FitParameter>& parameters,
     const std::function<std::vector<double>(const std::vector<double>&)>& residuals, double scale, int max_iterations);

@@ -1,5 +1,5 @@
 #pragma once
-// Scores as a page for people: docs/validation.md and an HTML page with scatter plots.
+// Formats scores: docs/validation.md and an HTML page with scatter plots.
 #include <string>
 #include <vector>
 
@@ -7,7 +7,7 @@
 
 namespace wattle::fidelity {
 
-/// A target this project set itself, and where it stands.
+/// A target of this project, and its present value.
 struct Target {
   std::string name;
   std::string target;
@@ -19,10 +19,10 @@ struct Target {
   [[nodiscard]] bool met() const { return value <= limit; }
 };
 
-/// Targets on rows the fit has not seen; those without rows here are left out.
+/// Targets on rows that the fit has not seen; those without rows are left out.
 [[nodiscard]] std::vector<Target> targets(const Scores& scores);
 
-/// A target on whole runs, judged elsewhere.
+/// A target on whole runs, evaluated elsewhere.
 struct RunTarget {
   std::string name;
   std::string target;

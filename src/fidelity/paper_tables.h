@@ -1,5 +1,5 @@
 #pragma once
-// Tables I to III of DynamoLLM (Stojkovic et al., HPCA 2025): energy of a request by class, load and model.
+// Tables I to III of DynamoLLM (Stojkovic et al., HPCA 2025): energy per request by class, load and model.
 #include <array>
 #include <cstddef>
 #include <string>
@@ -24,7 +24,7 @@ struct EnergyRow {
   std::array<EnergyCell, kEnergyCells> cells;
 };
 
-/// Every line, simulated on an H100 with these engine options; Wh are what the instance draws while one request runs.
+/// All lines, simulated on an H100 with these engine options; in Wh that the instance consumes while one request runs.
 /// Empty: the catalogue lacks the GPU.
 [[nodiscard]] std::vector<EnergyRow> dynamollm_energy(const Catalog& catalog, const engine::EngineOptions& engine);
 

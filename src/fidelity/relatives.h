@@ -1,5 +1,5 @@
 #pragma once
-// Kinds of GPU that start from another's factors, and what their data sheets change in those.
+// GPU kinds whose fit starts from another kind's factors, and how their data sheets change these.
 #include <string_view>
 
 #include "engine/hardware_profile.h"
@@ -10,7 +10,7 @@ namespace wattle::fidelity {
 struct Relative {
   const char* gpu;
   const char* from;
-  bool same_die;  ///< with other memory beside it
+  bool same_die;  ///< the same die with different memory
 };
 // Kinds that are fitted start from the relative's factors; kinds without rows keep them.
 inline constexpr Relative kRelatives[] = {
@@ -19,12 +19,11 @@ inline constexpr Relative kRelatives[] = {
     {"a10g", "a100-80g", false}, {"l40s", "h100", false},     {"rtx-a6000", "a100-80g", false},
     {"mi300x", "h100", false},   {"a40", "a100-80g", false}};
 
-/// `from`'s factors on `to`'s power limit, rates and, on the same die, memory bandwidth.
+/// `from`'s factors scaled to `to`'s power limit, rates and, on the same die, memory bandwidth.
 [[nodiscard]] engine::HardwareProfile scaled_to(const GpuSpec& to, const engine::HardwareProfile& factors,
                                                 const GpuSpec& from, bool same_die);
 
-/// The factors for `gpu` before any row of it is seen: within their bounds, and flagged as extrapolated wherever they
-/// are used.
+/// The factors for `gpu` without any rows: within their bounds, and marked as extrapolated wherever they are used.
 [[nodiscard]] engine::HardwareProfile without_rows(engine::HardwareProfile factors, std::string_view gpu);
 
 }  // namespace wattle::fidelity

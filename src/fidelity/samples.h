@@ -6,16 +6,16 @@ namespace wattle::fidelity {
 
 /// NaN of no values.
 [[nodiscard]] double mean_of(const std::vector<double>& values);
-/// The smallest value that a share `p` of all does not exceed; NaN of no values.
+/// The smallest value that a share `p` of all values does not exceed; NaN without values.
 [[nodiscard]] double percentile(std::vector<double> values, double p);
 
-/// Token gaps by the runs of steps that made them, so that as many tokens as there are cost nothing.
+/// Token gaps stored by runs of steps, so that memory does not grow with the number of tokens.
 class Gaps {
  public:
   /// `steps` gaps of first + i x increment (increment >= 0), each seen by `requests`.
   void add(std::int64_t first, std::int64_t increment, std::int64_t steps, std::int64_t requests);
   [[nodiscard]] bool empty() const { return runs_.empty(); }
-  /// As percentile() of every gap; 0 of none.
+  /// percentile() of all gaps; 0 without gaps.
   [[nodiscard]] std::int64_t percentile(double p) const;
 
  private:

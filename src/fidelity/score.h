@@ -1,5 +1,5 @@
 #pragma once
-// Experiments under a set of profiles: simulated values, errors, and errors grouped by set and quantity.
+// Evaluates experiments under a set of profiles: simulated values, errors, and errors by set and quantity.
 #include <limits>
 #include <string>
 #include <vector>
@@ -15,11 +15,11 @@ struct ScoredRow {
   std::string quantity;
   double measured = 0.0;
   double simulated = 0.0;
-  double error = 0.0;  ///< simulated / measured - 1; of a percentage: the difference, 0.01 per point
-  double mfu_error = std::numeric_limits<double>::quiet_NaN();  ///< of the rival power models; NaN: no power
+  double error = 0.0;  ///< simulated / measured - 1; for percentages: the difference, 0.01 per point
+  double mfu_error = std::numeric_limits<double>::quiet_NaN();  ///< of the other power models; NaN: no power
   double constants_error = std::numeric_limits<double>::quiet_NaN();
   bool fitted = false;
-  bool extrapolated = false;  ///< asks for something outside what the profile was fitted on
+  bool extrapolated = false;  ///< uses conditions outside the profile's fitted range
 };
 
 struct ScoredSet {
@@ -27,18 +27,18 @@ struct ScoredSet {
   std::string quantity;
   bool fitted = false;
   std::size_t rows = 0;
-  std::size_t extrapolated = 0;  ///< of these, outside the profile's measured range
+  std::size_t extrapolated = 0;  ///< number of these outside the profile's measured range
   double mape = 0.0, median = 0.0, p90 = 0.0, bias = 0.0;
-  double mfu_power_law = 0.0, three_constants = 0.0;  ///< MAPE, NaN where no power is compared
+  double mfu_power_law = 0.0, three_constants = 0.0;  ///< MAPE; NaN without power
 };
 
 struct Scores {
   std::vector<ScoredRow> rows;
-  std::vector<ScoredSet> sets;          ///< fitted and never-fitted rows of a set apart
-  std::vector<std::string> infeasible;  ///< rows that our model says cannot run, with their sets
+  std::vector<ScoredSet> sets;          ///< fitted and unfitted rows of a set separately
+  std::vector<std::string> infeasible;  ///< rows that cannot run according to our model, with their sets
 };
 
-/// Runs every experiment whose GPU has a profile, on `threads` threads; the result does not depend on their number.
+/// Simulates all experiments whose GPU has a profile, on `threads` threads; the result does not depend on their number.
 [[nodiscard]] Scores score(const std::vector<Experiment>& experiments, const Catalog& catalog, unsigned threads,
                            bool rivals);
 

@@ -1,5 +1,5 @@
 #pragma once
-// A row that was measured on one instance serving at steady load, and our value for it.
+// A row measured on one instance at steady load, and its simulation.
 #include <functional>
 #include <optional>
 #include <string>
@@ -20,15 +20,15 @@ struct Instance {
   engine::EngineOptions engine = benchmark_engine();
 };
 
-/// None where the model does not fit.
+/// None if the model does not fit.
 [[nodiscard]] std::optional<engine::StepModel> instance(const Instance& at, const engine::HardwareProfile& profile);
 
-/// Serves `load` and reads `quantities` of it, in the order asked; by name: power_w, energy_per_token_j (of output),
-/// ttft_p99_ms, ttft_mean_ms, tpot_p99_ms, tpot_mean_ms, itl_p50_ms. NaN for one that is none of them, or cannot run.
+/// Simulates `load` and returns `quantities` in the given order, by name: power_w, energy_per_token_j (of output),
+/// ttft_p99_ms, ttft_mean_ms, tpot_p99_ms, tpot_mean_ms, itl_p50_ms. NaN for other names, or if it cannot run.
 [[nodiscard]] std::function<Simulated(const engine::HardwareProfile&, const Rival&)> serve(
     Instance at, Load load, std::vector<Quantity> quantities);
 
-/// Our name of a GPU by its published one; that itself where we have none.
+/// Our name of a GPU, by its published one; the latter if it is unknown.
 [[nodiscard]] std::string published_gpu(const std::string& published);
 
 }  // namespace wattle::fidelity

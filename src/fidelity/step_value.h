@@ -1,10 +1,10 @@
 #pragma once
-// One step on its own, for rows that measured single steps.
+// Time and power of a single step, for rows that measured single steps.
 #include "engine/step_model.h"
 
 namespace wattle::fidelity {
 
-/// Of a duration in the engine's fixed point.
+/// Seconds of a duration in the engine's fixed point.
 [[nodiscard]] constexpr double seconds_of(std::int64_t fixed) {
   return static_cast<double>(fixed) * 1e-9 / static_cast<double>(std::int64_t{1} << engine::kTimeFractionBits);
 }

@@ -1,5 +1,5 @@
 #pragma once
-// Private to learn: XGBoost's C API with owners.
+// Private to learn: RAII handles for XGBoost's C API.
 #include <omp.h>
 #include <xgboost/c_api.h>
 
@@ -8,14 +8,14 @@
 
 namespace wattle::learn {
 
-struct Failure {};  ///< thrown and caught within one function of this library; XGBoost keeps the message
+struct Failure {};  ///< thrown and caught within one function of this library; XGBoost has the message
 
 inline void check(int status) {
   if (status != 0) throw Failure{};
 }
 
-/// XGBoost asks for its parameter nthread only in places; elsewhere its threads, which these small samples keep from
-/// working, spin at OpenMP's barriers and cost more than the training. The setting is the calling thread's own.
+/// XGBoost uses its parameter nthread only in some places; elsewhere its idle threads spin at OpenMP's barriers and
+/// cost more than training on these small samples. The setting applies to the calling thread.
 class OneThread {
  public:
   OneThread() { omp_set_num_threads(1); }
@@ -36,7 +36,7 @@ struct FreeBooster {
 using Matrix = std::unique_ptr<void, FreeMatrix>;
 using Booster = std::unique_ptr<void, FreeBooster>;
 
-/// In UBJSON.
+/// The model in UBJSON.
 inline std::string saved(BoosterHandle booster) {
   bst_ulong length = 0;
   const char* bytes = nullptr;

@@ -1,6 +1,6 @@
 #pragma once
-// Requests by size: the classes that planners count by and pools are for. DynamoLLM's nine (SS ... LL) and FREESH's
-// partitions are this with different borders.
+// Classes of requests by size, which planners count and pools serve. DynamoLLM's nine (SS ... LL) and FREESH's
+// partitions are classifiers with different borders.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -15,19 +15,19 @@
 
 namespace wattle {
 
-/// Classes are numbered by prompt, then by output, from short to long: SS is 0, and the last is of the largest
-/// requests. "Larger" means a higher number (DynamoLLM, section IV-B).
+/// Classes are numbered by prompt, then by output size, from short to long: SS is 0, the last has the largest requests.
+/// "Larger" means a higher number (DynamoLLM, section IV-B).
 class Classifier {
  public:
   /// One class for all.
   Classifier() = default;
-  /// Borders in tokens, ascending, each above 0: a size belongs to the first border it is below, else to the class
-  /// beyond the last. None: that size does not matter.
+  /// Borders in tokens, ascending, each above 0: a size belongs to the class of the first border above it, or to the
+  /// last class. No borders: this size is ignored.
   Classifier(std::vector<std::int32_t> prompt_below, std::vector<std::int32_t> output_below)
       : prompt_below_(std::move(prompt_below)), output_below_(std::move(output_below)) {}
 
-  /// The same sizes, with requests of each tier as classes of their own. `loosest_first`: names; `rank`: by TierId, its
-  /// place among them. Classes of one size are neighbours, the strictest tier's last.
+  /// The same sizes, with a class of its own for each tier. `loosest_first`: tier names; `rank`: position in that list,
+  /// by TierId. Classes of one size are neighbours, with the strictest tier last.
   [[nodiscard]] Classifier by_tier(std::vector<std::string> loosest_first, std::vector<std::int32_t> rank) const {
     Classifier made(prompt_below_, output_below_);
     if (loosest_first.size() < 2) return made;
@@ -40,7 +40,7 @@ class Classifier {
     const std::int32_t size = rank(prompt_below_, prompt_tokens) * outputs() + rank(output_below_, output_tokens);
     return ClassId(size * tiers() + tier_rank(tier));
   }
-  /// By the prediction of its output; a request without one counts as long as it may become, which is the safe side.
+  /// By predicted output; without a prediction max_tokens is assumed, which is safe.
   [[nodiscard]] ClassId of(const Request& request) const {
     return of(request.prompt_tokens, believed_output(request), request.tier);
   }
@@ -51,7 +51,7 @@ class Classifier {
   [[nodiscard]] std::int32_t size() const { return sizes() * tiers(); }
   [[nodiscard]] std::int32_t sizes() const { return prompts() * outputs(); }
   [[nodiscard]] std::int32_t tiers() const { return tiers_.empty() ? 1 : static_cast<std::int32_t>(tiers_.size()); }
-  /// Its place from the loosest, 0, to the strictest; tiers that are not known count as the first.
+  /// Position from the loosest tier (0) to the strictest; unknown tiers count as the first.
   [[nodiscard]] std::int32_t tier_rank(TierId tier) const {
     if (tier_rank_.empty()) return 0;
     const auto t = static_cast<std::size_t>(std::max(tier.value(), 0));
@@ -64,8 +64,8 @@ class Classifier {
   [[nodiscard]] const std::vector<std::int32_t>& prompt_below() const { return prompt_below_; }
   [[nodiscard]] const std::vector<std::int32_t>& output_below() const { return output_below_; }
 
-  /// "SS" to "LL"; of more than four sizes "1-1" and so on, of one size its letter alone, "all" where there is one
-  /// class.
+  /// "SS" to "LL"; with more than four sizes "1-1" and so on; with only one prompt or output size the other's letter;
+  /// "all" if there is one class.
   [[nodiscard]] std::string name(ClassId id) const {
     if (!tiers_.empty()) {
       const Classifier plain(prompt_below_, output_below_);
@@ -100,7 +100,7 @@ class Classifier {
 
   std::vector<std::int32_t> prompt_below_;
   std::vector<std::int32_t> output_below_;
-  std::vector<std::string> tiers_;       ///< the loosest first; empty: tiers do not matter
+  std::vector<std::string> tiers_;       ///< loosest first; empty: tiers are ignored
   std::vector<std::int32_t> tier_rank_;  ///< by TierId
 };
 

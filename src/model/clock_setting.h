@@ -1,6 +1,6 @@
 #pragma once
-// A clock as an option names it, whatever the GPU: its highest, its lowest, its sweet spot or one so far from it, a
-// share of the highest, or MHz.
+// A clock as an option states it, independent of the GPU: its highest, its lowest, its sweet spot, a position between
+// these, a share of the highest, or MHz.
 #include <algorithm>
 #include <cstdint>
 #include <span>
@@ -10,8 +10,8 @@
 
 namespace wattle {
 
-/// The sweet spot of an instance is the lockable clock at which a decode step of its own costs least energy per token,
-/// by what is known of the instance (see calibrate/sweet_clock.h for the step).
+/// The sweet spot of an instance is the lockable clock at which its steps take least energy per token by its profile
+/// (see calibrate/sweet_clock.h for the step used).
 class ClockSetting {
  public:
   enum class Kind : std::uint8_t { Fixed, Lowest, Highest, Sweet, Share, FromSweet };
@@ -20,11 +20,11 @@ class ClockSetting {
   [[nodiscard]] static constexpr ClockSetting lowest() { return {Kind::Lowest, 0.0}; }
   [[nodiscard]] static constexpr ClockSetting highest() { return {Kind::Highest, 0.0}; }
   [[nodiscard]] static constexpr ClockSetting sweet() { return {Kind::Sweet, 0.0}; }
-  /// Of the highest, in (0, 1].
+  /// A share of the highest clock, in (0, 1].
   [[nodiscard]] static constexpr ClockSetting share(double of_highest) { return {Kind::Share, of_highest}; }
 
-  /// That share, in [-1, 1), of the way from the sweet spot up to the highest; if negative, down to the lowest at which
-  /// anything was measured (InstanceSpec::measured_from, Beliefs::clocks) or, where nobody knows, to the GPU's lowest.
+  /// `share` in [-1, 1): that part of the way from the sweet spot up to the highest clock; if negative, down to the
+  /// lowest measured clock (InstanceSpec::measured_from, Beliefs::clocks) or, if unknown, to the GPU's lowest.
   [[nodiscard]] static constexpr ClockSetting from_sweet(double share) { return {Kind::FromSweet, share}; }
 
   [[nodiscard]] constexpr Kind kind() const { return kind_; }
@@ -32,7 +32,8 @@ class ClockSetting {
   [[nodiscard]] constexpr bool needs_sweet() const { return kind_ == Kind::Sweet || kind_ == Kind::FromSweet; }
   constexpr bool operator==(const ClockSetting&) const = default;
 
-  /// On this instance. A share takes the nearest clock that the GPU's steps reach; a sweet spot that is not known is 0.
+  /// The clock on this instance, rounded to the nearest that the GPU can lock; 0 if it needs a sweet spot that is not
+  /// known.
   [[nodiscard]] MegaHertz on(const InstanceSpec& spec) const {
     const GpuSpec& gpu = spec.gpu;
     double below = 0.0;  // the highest, MHz
@@ -68,8 +69,8 @@ class ClockSetting {
   double value_ = 0.0;
 };
 
-/// A choice among an instance's clocks: those listed or, with none listed, every one it has from `lowest` on within
-/// Beliefs::clocks. May be empty.
+/// The clocks to choose from on an instance: those listed or, if none are listed, all its clocks from `lowest` on
+/// within Beliefs::clocks. May be empty.
 [[nodiscard]] inline std::vector<MegaHertz> clocks_to_choose(std::span<const ClockSetting> listed, ClockSetting lowest,
                                                              const InstanceSpec& spec) {
   std::vector<MegaHertz> clocks;

@@ -1,6 +1,5 @@
 #pragma once
-// What a GPU and a model are, as their data sheets say. Fitted factors live in profiles/ and belong to engine/ or
-// predict/.
+// GPU and model specifications from data sheets. Fitted factors are in profiles/ and belong to engine/ or predict/.
 #include <algorithm>
 #include <cstdint>
 #include <optional>
@@ -11,11 +10,11 @@
 
 namespace wattle {
 
-/// Of weights or of the KV cache. Nvfp4, Mxfp4 and Int4 are for weights alone; a scale belongs to every 16, 32 and 32
-/// of their values.
+/// Number format of weights or of the KV cache. Nvfp4, Mxfp4 and Int4 are for weights only and have one scale per 16,
+/// 32 and 32 values.
 enum class Dtype : std::uint8_t { Bf16, Fp8, Nvfp4, Mxfp4, Int4 };
 
-/// Per value, its share of the scale included.
+/// Bytes per value, including its share of the scale.
 [[nodiscard]] constexpr double bytes_of(Dtype t) {
   switch (t) {
     case Dtype::Bf16:
@@ -43,14 +42,14 @@ struct GpuSpec {
   double memory_bandwidth_bytes_per_s = 2.039e12;
   double bf16_flops_per_s = 312e12;  ///< dense, at clock_max
   double fp8_flops_per_s = 0.0;      ///< 0 = none
-  double fp4_flops_per_s = 0.0;      ///< 0 = none: 4-bit weights are widened and computed in 16 bits
+  double fp4_flops_per_s = 0.0;      ///< 0 = none: 4-bit weights are converted and computed in 16 bits
   double nvlink_bytes_per_s = 300e9;
-  bool switch_reduces = false;  ///< what GPUs send is summed in the switch between them (NVLink SHARP)
+  bool switch_reduces = false;  ///< the switch between the GPUs sums what they send (NVLink SHARP)
   std::int32_t sm_count = 108;
 };
 
-/// Every clock that can be locked, ascending, from the highest down by steps (so that the highest is among them
-/// whatever the step) to the lowest one not below `lowest`.
+/// All lockable clocks, ascending: from the highest down in steps (so the highest is always included) to the lowest
+/// that is not below `lowest`.
 [[nodiscard]] inline std::vector<MegaHertz> supported_clocks(const GpuSpec& gpu, MegaHertz lowest = MegaHertz{0}) {
   std::vector<MegaHertz> clocks;
   const auto floor = std::min(gpu.clock_max, std::max(gpu.clock_min, lowest)).value();
@@ -59,7 +58,7 @@ struct GpuSpec {
   return clocks;
 }
 
-/// Whether it can be locked to exactly this one.
+/// True if exactly this clock can be locked.
 [[nodiscard]] inline bool has_clock(const GpuSpec& gpu, MegaHertz clock) {
   return clock >= gpu.clock_min && clock <= gpu.clock_max &&
          (gpu.clock_max.value() - clock.value()) % gpu.clock_step.value() == 0;
@@ -73,27 +72,27 @@ struct LlmSpec {
   std::int32_t heads = 32;
   std::int32_t kv_heads = 8;
   std::int32_t head_dim = 128;
-  std::int32_t ffn = 14336;  ///< inner width of a dense layer; of an expert, too, where moe_ffn is 0
+  std::int32_t ffn = 14336;  ///< inner size of a dense layer, and of an expert if moe_ffn is 0
   bool gated_ffn = true;     ///< SwiGLU: three matrices instead of two
   // Mixture of experts.
-  std::int32_t experts = 1;  ///< routed ones of a layer; 1 = dense
+  std::int32_t experts = 1;  ///< routed experts per layer; 1 = dense
   std::int32_t experts_per_token = 1;
-  std::int32_t moe_ffn = 0;         ///< inner width of one expert; 0 = ffn
-  std::int32_t shared_experts = 0;  ///< of that width, passed by every token
-  std::int32_t dense_layers = 0;    ///< of the layers, those with a dense FFN of width ffn instead of experts
-  double expert_skew = 0.0;         ///< Zipf exponent of how often routing chooses the experts; 0 = all alike
+  std::int32_t moe_ffn = 0;         ///< inner size of one expert; 0 = ffn
+  std::int32_t shared_experts = 0;  ///< of that size, used by every token
+  std::int32_t dense_layers = 0;    ///< number of layers with a dense FFN of size ffn instead of experts
+  double expert_skew = 0.0;         ///< Zipf exponent of how often routing selects the experts; 0 = uniform
   // Latent attention (DeepSeek-V2, section 2.1); kv_lora_rank 0 = none. Then kv_heads is 1: one latent for all heads.
-  std::int32_t q_lora_rank = 0;  ///< 0 = queries are projected at once
+  std::int32_t q_lora_rank = 0;  ///< 0 = queries are not compressed
   std::int32_t kv_lora_rank = 0;
   std::int32_t qk_nope_head_dim = 0;
   std::int32_t qk_rope_head_dim = 0;
   std::int32_t v_head_dim = 0;
-  // Sliding-window attention: this many of the layers see no more than the last `sliding_window` tokens.
+  // Sliding-window attention: this many layers attend only to the last `sliding_window` tokens.
   std::int32_t sliding_window = 0;  ///< 0 = none
   std::int32_t windowed_layers = 0;
   std::int32_t vocab = 128256;
   bool tied_embeddings = false;
-  Dtype dtype = Dtype::Bf16;               ///< of the weights; the two below: where some have another
+  Dtype dtype = Dtype::Bf16;               ///< of the weights, except where one of the next two differs
   std::optional<Dtype> attention_weights;  ///< Q, K, V and O (Meta's Llama-3.1-405B-FP8 keeps them in 16 bits)
   std::optional<Dtype> expert_weights;     ///< routed experts (gpt-oss: MXFP4, the rest 16 bits)
   Dtype kv_dtype = Dtype::Bf16;            ///< of the KV cache
@@ -106,8 +105,8 @@ struct LlmSpec {
   /// Embeddings and the LM head of 4-bit checkpoints keep 16 bits.
   [[nodiscard]] Dtype embedding_dtype() const { return four_bits(dtype) ? Dtype::Bf16 : dtype; }
 
-  /// Weights of one layer's attention (Q, K, V, O), of one FFN of this inner width and of both embeddings, in
-  /// parameters. Norms, biases and routers are left out: below 0.1 % of any model known here.
+  /// Parameters of one layer's attention (Q, K, V, O), of one FFN of this inner size, and of both embeddings. Norms,
+  /// biases and routers are left out: below 0.1 % of any model known here.
   [[nodiscard]] double attention_parameters() const {
     const double h = hidden;
     if (latent_attention()) {
@@ -125,7 +124,7 @@ struct LlmSpec {
   [[nodiscard]] double embedding_parameters() const {
     return static_cast<double>(vocab) * hidden * (tied_embeddings ? 1.0 : 2.0);
   }
-  /// Dense layers' FFNs and shared experts: what every token passes beside attention and routed experts.
+  /// FFNs of dense layers and shared experts: what every token uses besides attention and routed experts.
   [[nodiscard]] double shared_parameters() const {
     return (layers - moe_layers()) * ffn_parameters(ffn) +
            static_cast<double>(moe_layers()) * shared_experts * expert_parameters();
@@ -136,26 +135,27 @@ struct LlmSpec {
   [[nodiscard]] double parameters() const {
     return layers * attention_parameters() + shared_parameters() + routed_parameters() + embedding_parameters();
   }
-  /// Those that a token is multiplied by: with the LM head, without the input embedding.
+  /// Parameters that each token is multiplied by: with the LM head, without the input embedding.
   [[nodiscard]] double active_parameters() const {
     return layers * attention_parameters() + shared_parameters() +
            static_cast<double>(moe_layers()) * experts_per_token * expert_parameters() +
            static_cast<double>(vocab) * hidden;
   }
   [[nodiscard]] double weight_bytes() const { return split_weight_bytes(1.0, 1.0); }
-  /// Bytes of one GPU's share where routed experts are cut in `routed` parts and everything else in `other`.
+  /// Bytes on one GPU if routed experts are split into `routed` parts and everything else into `other`.
   [[nodiscard]] double split_weight_bytes(double routed, double other) const {
     const double rest = layers * attention_parameters() * bytes_of(attention_dtype()) +
                         shared_parameters() * bytes_of(dtype) + embedding_parameters() * bytes_of(embedding_dtype());
     const double experts_bytes = routed_parameters() * bytes_of(expert_dtype());
     return routed == other ? (rest + experts_bytes) / other : rest / other + experts_bytes / routed;
   }
-  /// K and V of one token in one layer; of latent attention the latent and the rotary key.
+  /// KV values of one token in one layer; with latent attention the latent vector and the rotary key.
   [[nodiscard]] double kv_values_per_layer() const {
     return latent_attention() ? static_cast<double>(kv_lora_rank) + qk_rope_head_dim : 2.0 * kv_heads * head_dim;
   }
-  /// Of one token over all layers, in a request of kWindowedContext tokens: windowed layers keep their window alone.
-  /// The cache is counted in equal blocks, so longer requests are charged a little too much, shorter ones too little.
+  /// KV bytes of one token over all layers, in a request of kWindowedContext tokens: layers with a sliding window keep
+  /// only the window. The cache is counted in equal blocks, so longer requests are counted slightly too large, shorter
+  /// ones too small.
   [[nodiscard]] double kv_bytes_per_token() const {
     const double kept = sliding_window > 0 ? std::min(1.0, sliding_window / kWindowedContext) : 1.0;
     return (layers - windowed_layers + windowed_layers * kept) * kv_values_per_layer() * bytes_of(kv_dtype);
@@ -163,9 +163,10 @@ struct LlmSpec {
   static constexpr double kWindowedContext = 2048.0;
 };
 
-/// How one instance's GPUs share a model (vLLM's and SGLang's names). Attention is cut over `tensor` GPUs; `data`
-/// groups of these hold attention whole and take requests of their own, while routed experts lie over all
-/// tensor x data GPUs: over `expert` of them whole, the rest by tensor parallelism. `pipeline` stages share the layers.
+/// How an instance's GPUs share a model (names as in vLLM and SGLang). Attention is split over `tensor` GPUs; `data`
+/// groups of these each hold all attention weights and serve their own requests, while routed experts are distributed
+/// over all tensor x data GPUs: whole experts over `expert` parts, within a part by tensor parallelism. `pipeline`
+/// stages share the layers.
 struct Parallelism {
   Parallelism(std::int32_t tensor_parallel = 1) : tensor(tensor_parallel) {}  // NOLINT: the usual case is a TP degree
   std::int32_t tensor = 1;
@@ -174,14 +175,14 @@ struct Parallelism {
   std::int32_t data = 1;
 
   [[nodiscard]] std::int32_t gpus() const { return tensor * pipeline * data; }
-  /// GPUs that hold one expert.
+  /// Number of GPUs that share one expert.
   [[nodiscard]] std::int32_t expert_tensor() const { return std::max(1, tensor * data / expert); }
-  /// Of one GPU.
+  /// Weights on one GPU.
   [[nodiscard]] double weight_bytes(const LlmSpec& llm) const {
     const double other = static_cast<double>(tensor) * pipeline;
     return llm.split_weight_bytes(other * data, other);
   }
-  /// Likewise, of a token of its own data group. With more GPUs than KV heads each head is stored more than once.
+  /// KV bytes on one GPU per token of its data group. With more GPUs than KV heads each head is stored more than once.
   [[nodiscard]] double kv_bytes_per_token(const LlmSpec& llm) const {
     const double copies = std::max(1.0, static_cast<double>(tensor) / llm.kv_heads);
     return llm.kv_bytes_per_token() * copies / tensor / pipeline;

@@ -1,5 +1,5 @@
 #pragma once
-// Which objectives a request is held to.
+// The objectives that apply to a request.
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -14,15 +14,14 @@
 
 namespace wattle {
 
-/// A request is held to its tier's objectives; to those of its size where the tier states none (times the tier's
-/// factor), else to the fleet's (likewise). By the size it turned out to have, so that nobody gains by predicting
-/// wrongly.
+/// A request's objectives are its tier's; where the tier states none, those of its size class, otherwise the fleet's,
+/// both times the tier's factor. The class follows from its actual size, so that a wrong prediction is no advantage.
 class Objectives {
  public:
   Objectives() : Objectives(Slo{}) {}
-  /// One for all.
+  /// The same objectives for all requests.
   Objectives(const Slo& fleet) : Objectives(fleet, {}, {}, {}) {}  // NOLINT(google-explicit-constructor)
-  /// `by_size`: of sizes' classes, or empty. Tiers' ids are their positions; none is one without wishes.
+  /// `by_size`: by class of `sizes`, or empty. Tier ids are positions in `tiers`; empty: one tier that states nothing.
   Objectives(const Slo& fleet, Classifier sizes, std::vector<Slo> by_size, std::vector<Tier> tiers)
       : fleet_(fleet), sizes_(std::move(sizes)), by_size_(std::move(by_size)), tiers_(std::move(tiers)) {
     by_size_.resize(static_cast<std::size_t>(sizes_.size()));
@@ -42,35 +41,36 @@ class Objectives {
   [[nodiscard]] const Slo& of(TierId tier, ClassId size) const {
     return table_[row_of(tier) * by_size_.size() + static_cast<std::size_t>(size.value())];
   }
-  /// As believed of its output.
+  /// By its predicted output.
   [[nodiscard]] const Slo& of(const Request& request) const { return of(request.tier, sizes_.of(request)); }
-  /// As it turned out.
+  /// By its actual output.
   [[nodiscard]] const Slo& of(const Request& request, std::int32_t output_tokens) const {
     return of(request.tier, sizes_.of(request.prompt_tokens, output_tokens));
   }
 
-  /// What each gap between two tokens of a request that turned out like this is held to; max(): nothing.
+  /// The limit for each token gap of a request of this size; max(): none.
   [[nodiscard]] Span itl_of(TierId tier, std::int32_t prompt_tokens, std::int32_t output_tokens) const {
     return itl_of(of(tier, sizes_.of(prompt_tokens, output_tokens)));
   }
-  /// All that this may be for requests of a tier, whatever size they turn out to have; ascending, each once.
+  /// All values that itl_of() may have for a tier; ascending, without duplicates.
   [[nodiscard]] const std::vector<Span>& itl_limits(TierId tier) const { return itl_limits_[row_of(tier)]; }
 
   [[nodiscard]] const Slo& fleet() const { return fleet_; }
   [[nodiscard]] const Classifier& sizes() const { return sizes_; }
   [[nodiscard]] const std::vector<Slo>& by_size() const { return by_size_; }
   [[nodiscard]] const std::vector<Tier>& tiers() const { return tiers_; }
-  /// All requests are held to the same.
+  /// True if all requests have the same objectives.
   [[nodiscard]] bool uniform() const { return table_.size() == 1; }
-  /// What satisfies every request.
+  /// Objectives that satisfy every request.
   [[nodiscard]] Slo strictest() const {
     Slo all = table_.front();
     for (const Slo& one : table_) tighten(all, one);
     all.ttft_varies = std::ranges::any_of(table_, [&](const Slo& one) { return one.ttft != all.ttft; });
     return all;
   }
-  /// What those are held to whose tier is no stricter than the one at this place among `classes`' tiers; all where
-  /// those do not tell tiers apart. An instance that serves a tier keeps these: looser ones may come to its pool.
+  /// The objectives of the tiers that are no stricter than position `rank` in `classes`' order of tiers; all if
+  /// `classes` has no tiers. An instance that serves a tier must meet these, because requests of looser tiers may come
+  /// to its pool.
   [[nodiscard]] Objectives up_to(const Classifier& classes, std::int32_t rank) const {
     std::vector<Tier> kept;
     for (std::size_t t = 0; t < tiers_.size(); ++t) {
@@ -78,7 +78,7 @@ class Objectives {
     }
     return {fleet_, sizes_, by_size_, std::move(kept)};
   }
-  /// What satisfies every request of its size, whatever its tier.
+  /// For each size, objectives that satisfy every tier.
   [[nodiscard]] Objectives of_strictest_tier() const {
     std::vector<Slo> strictest(by_size_.size());
     for (std::size_t row = 0; row < table_.size(); ++row) tighten(strictest[row % by_size_.size()], table_[row]);
@@ -120,15 +120,15 @@ class Objectives {
   std::vector<std::vector<Span>> itl_limits_;  ///< by tier
 };
 
-/// What a service is to its clients: how their requests are sorted, what they are promised, who they are.
-/// The same in both drivers, journal and report. An empty one: one class, one pool, the fleet's objectives for all.
+/// What defines a service for its clients: classes, objectives, tenants and pools. The same in both drivers, the
+/// journal and reports. Default: one class, one pool, the fleet's objectives for all.
 struct Service {
-  Classifier classes;                    ///< what requests are counted and routed by
+  Classifier classes;                    ///< by which requests are counted and routed
   std::optional<Objectives> objectives;  ///< none: the fleet's
   std::vector<Tenant> tenants;
-  std::vector<Pool> pools;  ///< ids are their positions; empty: instances are all alike
+  std::vector<Pool> pools;  ///< ids are positions; empty: one pool
 
-  /// What requests are held to where the fleet's objectives are `fleet`.
+  /// The objectives for judging requests if the fleet's are `fleet`.
   [[nodiscard]] Objectives judged(const Slo& fleet) const { return objectives ? *objectives : Objectives(fleet); }
 };
 

@@ -1,5 +1,5 @@
 #pragma once
-// How a request left, or that it had not left when the run ended: always exactly one fate.
+// How a request ended, or that it had not when the run ended: always exactly one fate.
 #include <cstdint>
 #include <optional>
 
@@ -14,21 +14,21 @@ enum class Fate : std::uint8_t {
   Rejected,   ///< refused by admission, or can never fit
   Failed,     ///< engine died or answered with an error
   Cancelled,  ///< the client went away
-  InFlight,   ///< it has not left: the run ended
+  InFlight,   ///< not finished when the run ended
 };
 
-/// What a request has used, booked by the ledger. Carbon and cost are NaN if some intensity or price was unknown.
+/// Energy, carbon and cost of a request, from the ledger. Carbon and cost are NaN if an intensity or price was unknown.
 struct Charge {
   Picojoules energy;
   GramsCo2 carbon;
   Usd cost;
-  bool metered = true;  ///< false: some of its energy was not metered, so that all three are unknown
+  bool metered = true;  ///< false: some of its energy was not measured, so all three are unknown
 };
 
 /// Which objectives a request has met; an objective that is not stated counts as met.
 struct Kept {
   bool ttft = true, tbt = true, e2e = true;
-  bool itl = true;  ///< by its mean gap
+  bool itl = true;  ///< judged by its mean gap
   [[nodiscard]] bool all() const { return ttft && tbt && e2e && itl; }
 };
 

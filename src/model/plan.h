@@ -1,5 +1,5 @@
 #pragma once
-// What a planner wants of a fleet, and the way there from the present.
+// The fleet that a planner wants, and the steps that lead there.
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -19,7 +19,7 @@ namespace wattle {
 /// The bounds that a planner gets from the planner above it, or passes to the one below. All are inclusive.
 struct Mandate {
   std::optional<PoolId> pool;      ///< none: the whole fleet
-  std::int32_t gpus = 0;           ///< it may use at most so many; 0: unlimited
+  std::int32_t gpus = 0;           ///< maximum number of GPUs; 0: unlimited
   double load_per_s = 0.0;         ///< requests per second that it has to carry; 0: whatever arrives
   std::optional<MegaHertz> least;  ///< clocks, none: the instances' own
   std::optional<MegaHertz> most;

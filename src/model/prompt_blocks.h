@@ -1,6 +1,5 @@
 #pragma once
-// What a prompt is made of, as far as a cache of prefixes has to know: a hash of it up to the end of each of its
-// blocks.
+// A prompt's content as far as a prefix cache needs it: a hash of everything up to the end of each of its blocks.
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -23,17 +22,18 @@ namespace wattle {
 
 /// Immutable once shared.
 struct PromptBlocks {
-  std::int32_t block_tokens = 1;  ///< of each block; the prompt's last may be partly filled
-  /// Chained: equal at a block means equal tokens up to its end. What the prompt has beyond the last is its own.
+  std::int32_t block_tokens = 1;  ///< per block; the last one may be partly filled
+  /// Chained hashes: equal values at a block mean equal tokens up to its end. Tokens beyond the last hash are unique to
+  /// the prompt.
   std::vector<std::uint64_t> chain;
 };
 
-/// Null: nothing is known of it.
+/// Null: unknown.
 using PromptContent = std::shared_ptr<const PromptBlocks>;
 
-/// Name of the block-th full block, of `block_tokens`, of a prompt of `prompt_tokens`: equal names, equal tokens from
-/// the beginning to that block's end. Hashes of larger or smaller blocks serve as well: a block is known by the hash
-/// that covers its end. What none covers is the request's own: `own` names it.
+/// Key of the `block`-th full block of `block_tokens` tokens in a prompt of `prompt_tokens`: equal keys mean equal
+/// tokens from the beginning to that block's end. Content hashes may be of larger or smaller blocks: the hash that
+/// covers a block's end is used. A block that none covers is unique to the request with id `own`.
 [[nodiscard]] inline std::uint64_t block_key(const PromptBlocks* content, std::int64_t block, std::int64_t block_tokens,
                                              std::int64_t prompt_tokens, std::uint64_t own) {
   const std::int64_t end = (block + 1) * block_tokens;
@@ -42,7 +42,7 @@ using PromptContent = std::shared_ptr<const PromptBlocks>;
   return hash_of(known ? content->chain[covering] : own, static_cast<std::uint64_t>(block));
 }
 
-/// Of blocks known by ids of their own.
+/// Content of a prompt whose blocks have known ids.
 [[nodiscard]] inline PromptContent chained(std::int32_t block_tokens, std::span<const std::uint64_t> ids) {
   PromptBlocks blocks{block_tokens, {}};
   blocks.chain.reserve(ids.size());
@@ -52,9 +52,9 @@ using PromptContent = std::shared_ptr<const PromptBlocks>;
 }
 
 inline constexpr std::int32_t kTextBlockTokens = 16;
-inline constexpr std::size_t kTextBlockBytes = 64;  ///< of English text about as many tokens
+inline constexpr std::size_t kTextBlockBytes = 64;  ///< about 16 tokens of English text
 
-/// Of text before tokenisation, up to its first `most_blocks` whole blocks of kTextBlockBytes; null: it has none.
+/// Content of untokenised text, up to `most_blocks` whole blocks of kTextBlockBytes; null if it has none.
 [[nodiscard]] inline PromptContent text_blocks(std::string_view text, std::size_t most_blocks) {
   const std::size_t count = std::min(text.size() / kTextBlockBytes, most_blocks);
   if (count == 0) return nullptr;
@@ -70,7 +70,8 @@ inline constexpr std::size_t kTextBlockBytes = 64;  ///< of English text about a
   return std::make_shared<const PromptBlocks>(std::move(blocks));
 }
 
-/// The same blocks said by other people: prompts equal before are equal after, and equal to none of another salt.
+/// The same content for another group of users: prompts with equal content and equal salt stay equal, those with
+/// different salts differ.
 [[nodiscard]] inline PromptContent salted(const PromptContent& content, std::uint64_t salt) {
   if (content == nullptr || salt == 0) return content;
   PromptBlocks blocks = *content;

@@ -28,11 +28,11 @@ struct Slo {
   bool operator==(const Slo&) const = default;
 };
 
-/// A grade of service with objectives of its own (model/objectives.h). Without tiers every request is of tier 0.
+/// A service level with objectives of its own (model/objectives.h). Without tiers every request has tier 0.
 struct Tier {
   std::string name;
   Slo slo;
-  double factor = 1.0;  ///< objectives that it does not state are the class's or the fleet's times this
+  double factor = 1.0;  ///< factor on the class's or fleet's objectives where it states none
 };
 
 /// Sites where a tenant's requests may be computed.
@@ -54,15 +54,15 @@ struct Request {
   std::int32_t max_tokens = 0;               ///< the client's cap on output tokens
   std::int32_t predicted_output_tokens = 0;  ///< belief; 0 = no prediction
   TenantId tenant;
-  ClassId request_class;      ///< by which planners count (for example by size); 0 without classes
+  ClassId request_class;      ///< size class, used by planners; 0 without classes
   PoolId pool;                ///< to which it was last sent; 0 without pools
-  TierId tier;                ///< whose objectives it is held to
+  TierId tier;                ///< whose objectives apply
   SiteId origin;              ///< where the client is
-  std::int32_t priority = 0;  ///< higher first, among equals of a queue policy that uses it
-  Residency residency;        ///< where it may be sent to
-  bool undivided = false;     ///< computed by one instance, from its prompt to its last token
+  std::int32_t priority = 0;  ///< higher first, in queue policies that use it
+  Residency residency;        ///< sites where it may be computed
+  bool undivided = false;     ///< must be computed by one instance, from prompt to last token
   std::int64_t order = 0;     ///< the queue policy's key when it was dispatched, smaller first; 0: none
-  PromptContent content{};    ///< of its prompt, for routing by prefixes; null: not known
+  PromptContent content{};    ///< its prompt's content, for prefix routing; null: unknown
   std::uint64_t session = 0;  ///< hash of the conversation named by its client; 0: none
 };
 

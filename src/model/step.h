@@ -9,7 +9,7 @@ namespace wattle {
 
 /// What an iteration computes. All counts are of the whole instance (TP group), not per GPU.
 struct StepShape {
-  std::int32_t decode_requests = 0;   ///< N_req: one token each, plus drafted ones where an engine speculates
+  std::int32_t decode_requests = 0;   ///< N_req: one token each, plus drafted ones with speculative decoding
   std::int64_t decode_kv_tokens = 0;  ///< N_kv: context tokens that these read, at the start of the step
   std::int32_t prefill_requests = 0;
   std::int64_t prefill_tokens = 0;          ///< N_tok: prompt tokens computed in this step

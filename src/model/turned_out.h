@@ -19,7 +19,7 @@ class TurnedOut {
     if (w >= rows_[t].size()) rows_[t].resize(w + 1);
     rows_[t][w] += requests;
   }
-  /// So many of those predicted to be of this class missed an objective.
+  /// `requests` of those predicted to be of this class missed an objective.
   void add_late(ClassId taken_for, std::int64_t requests = 1) {
     const auto t = static_cast<std::size_t>(std::max(taken_for.value(), 0));
     if (t >= late_.size()) late_.resize(t + 1);
@@ -30,7 +30,8 @@ class TurnedOut {
     for (std::size_t t = 0; t < more.late_.size(); ++t) add_late(id(t), more.late_[t]);
   }
 
-  /// What was added since `before`. All of it if some count is smaller than before, because counting has restarted.
+  /// The counts added since `before`. If a count is smaller than before, counting has restarted, and all of it is
+  /// returned.
   [[nodiscard]] TurnedOut since(const TurnedOut& before) const {
     TurnedOut fresh = *this;
     bool restarted = false;
@@ -56,7 +57,7 @@ class TurnedOut {
   }
   /// By predicted, then by actual class; rows may be short, missing entries are 0.
   [[nodiscard]] const std::vector<std::vector<std::int64_t>>& rows() const { return rows_; }
-  /// By predicted class; may be short likewise.
+  /// By predicted class; missing entries are 0.
   [[nodiscard]] const std::vector<std::int64_t>& late() const { return late_; }
 
  private:

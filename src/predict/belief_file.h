@@ -1,5 +1,6 @@
 #pragma once
-// Belief as a file: what `wattle fit PROFILE` writes and simulator, gateway and agent read (docs/profiling.md).
+// The file of a latency and power model (belief), which `wattle fit PROFILE` writes and simulator, gateway and agent
+// read (docs/profiling.md).
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,26 +15,26 @@ namespace wattle::predict {
 struct LinearBelief {
   std::vector<std::string> provenance;  ///< lines of "key: value"
   LinearCoefficients time;
-  PowerCoefficients power;  ///< same clocks and tiles as `time`; without clocks: power was not measured
+  PowerCoefficients power;  ///< same clocks and tiles as `time`; no clocks: power was not measured
 };
 
 struct BeliefFit {
   LinearBelief belief;
   FitQuality prefill;
   FitQuality decode;
-  std::int64_t clipped = 0;  ///< rows that ran below their locked clock
+  std::int64_t clipped = 0;  ///< number of rows that ran below their locked clock
 };
 
-/// Fits time per (clock, tile), with tile borders found in the profile, and energy per step on the rows with power;
-/// energy needs a powered row of every measured phase and an idle row at every clock, or it is left out. Deterministic.
-/// Errors: those of fit_linear.
+/// Fits time per (clock, tile), with tile borders detected in the profile, and energy per step on the rows with power.
+/// Energy needs a row with power for every measured phase and an idle row at every clock; otherwise it is left out.
+/// Deterministic. Errors: those of fit_linear.
 [[nodiscard]] Result<BeliefFit> fit_belief(const StepProfile& profile);
 
-/// Reads the file's text. Refused with line and column: a column missing, a value that is no number or negative, clocks
-/// not ascending, tiles or ranges that differ between clocks or leave a gap, a row twice, no rows.
+/// Parses the file's text. Errors, with line and column: a missing column; a value that is not a number or is negative;
+/// clocks that do not ascend; tiles or ranges that differ between clocks or leave gaps; a duplicate row; no rows.
 [[nodiscard]] Result<LinearBelief> parse_belief(std::string_view text, const std::string& file);
 
-/// parse_belief reads it back to the same coefficients (to nine digits).
+/// parse_belief returns the same coefficients (to nine digits).
 [[nodiscard]] std::string to_csv(const LinearBelief& belief);
 
 }  // namespace wattle::predict

@@ -1,5 +1,5 @@
 #pragma once
-// A classifier of output lengths that is right as often as it is said to be, and errs as a measured one does.
+// A classifier of output lengths with a stated accuracy and the errors of a measured one.
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -8,28 +8,29 @@
 
 namespace wattle::predict {
 
-/// How often each class is said of each true one: rows are true, each adds up to 1.
+/// Probability of each predicted class, given the true one (by row; rows sum to 1).
 class Confusion {
  public:
-  /// Right in `accuracy` of all cases, in [0, 1]; else one of the neighbouring classes, either of them as often.
+  /// Right with probability `accuracy`, in [0, 1]; otherwise a neighbouring class, each equally likely.
   [[nodiscard]] static Confusion to_neighbours(std::size_t classes, double accuracy);
-  /// Errs in the proportions of the BERT proxy model's three classes (LLM-serving-with-proxy-models, commit 4b86686:
-  /// 85,482 LMSYS prompts answered by vicuna-13b; short to 141 tokens, medium to 503; right in 80.6 %, within one class
-  /// in 99.7 %), each row's errors scaled alike to the accuracy wanted. Rows of few requests err more, and as they did.
+  /// Errors in the proportions of the BERT proxy model's three classes (LLM-serving-with-proxy-models, commit 4b86686:
+  /// 85,482 LMSYS prompts answered by vicuna-13b; short up to 141 tokens, medium up to 503; right in 80.6 %, within one
+  /// class in 99.7 %), with each row's errors scaled by the same factor to reach the accuracy. Rare classes keep their
+  /// higher error rates.
   [[nodiscard]] static Confusion as_measured(double accuracy);
   [[nodiscard]] static double measured_accuracy();
 
   [[nodiscard]] std::size_t classes() const { return rows_.size(); }
   [[nodiscard]] double share(std::size_t truth, std::size_t said) const { return rows_[truth][said]; }
-  /// One draw.
+  /// Draws a predicted class.
   [[nodiscard]] std::size_t draw(std::size_t truth, RandomStream& random) const;
 
  private:
   std::vector<std::vector<double>> rows_;
 };
 
-/// Predicts the class of an answer and says the length in its middle, so that a Classifier with the same borders puts
-/// the request there.
+/// Predicts the class of an answer and returns a length in its middle, so that a Classifier with the same borders
+/// assigns the request to that class.
 class ConfusedClasses final : public LengthHint {
  public:
   /// `below`: the borders of output lengths, ascending, one less than the confusion's classes.

@@ -1,6 +1,6 @@
 #pragma once
-// What a length predictor of stated quality would have said: fed by a driver that knows the truth, and the only way by
-// which truth becomes belief.
+// Simulated length predictors with a stated accuracy, called by a driver that knows the true length: the only path from
+// truth to belief.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace wattle::predict {
 class LengthHint {
  public:
   virtual ~LengthHint() = default;
-  /// In [1, max_tokens]; one draw per call.
+  /// In [1, max_tokens]; one random draw per call.
   virtual std::int32_t predict(std::int32_t true_tokens, std::int32_t max_tokens) = 0;
 };
 
@@ -22,7 +22,7 @@ class LengthOracle final : public LengthHint {
   LengthOracle(double error_p95, std::uint64_t seed)
       : sigma_(error_p95 / kP95OfNormal), random_(seed, "length.oracle") {}
 
-  /// One draw whatever the error, so that error levels see the same randomness.
+  /// One draw for any error, so that error levels see the same randomness.
   std::int32_t predict(std::int32_t true_tokens, std::int32_t max_tokens) override {
     const double error = sigma_ * random_.normal();
     const double predicted = std::round(static_cast<double>(true_tokens) * (1.0 + error));
@@ -35,9 +35,9 @@ class LengthOracle final : public LengthHint {
   RandomStream random_;
 };
 
-/// A classifier into five classes of length that errs as often as the BERT proxy model was measured to err
-/// (LLM-serving-with-proxy-models, commit 4b86686: 85,482 LMSYS prompts answered by vicuna-13b, right in 60 %). Answers
-/// with the length that exceeds a share `quantile` of those the class was predicted for there: 0.5 or 0.9.
+/// A classifier into five classes of length with the measured errors of the BERT proxy model
+/// (LLM-serving-with-proxy-models, commit 4b86686: 85,482 LMSYS prompts answered by vicuna-13b, right in 60 %). Returns
+/// the `quantile` (0.5 or 0.9) of the lengths for which the class was predicted there.
 class LengthClasses final : public LengthHint {
  public:
   static constexpr int kClasses = 5;
@@ -46,9 +46,9 @@ class LengthClasses final : public LengthHint {
 
   std::int32_t predict(std::int32_t true_tokens, std::int32_t max_tokens) override;
 
-  /// 0 is the shortest.
+  /// 0: the shortest.
   [[nodiscard]] static int class_of(std::int32_t tokens);
-  /// Measured share, 1/1000, of requests of class `truth` for which `predicted` was said.
+  /// Measured share, in 1/1000, of requests of class `truth` for which `predicted` was predicted.
   [[nodiscard]] static int per_mille(int truth, int predicted);
 
  private:

@@ -1,6 +1,6 @@
 #pragma once
-// Length trees that learn on from own traffic. One mechanism for both drivers; who fits when and where is theirs: the
-// simulator after a modelled delay, the gateway on a thread of its own.
+// Length trees that keep learning from served requests. Both drivers use it and decide when and where to fit: the
+// simulator after a modelled delay, the gateway on a separate thread.
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -14,22 +14,22 @@
 namespace wattle::predict {
 
 struct LengthLearnerOptions {
-  std::size_t memory = 4000;  ///< newest answers learned from
-  std::size_t fewest = 200;   ///< before the first trees
-  std::size_t every = 500;    ///< new answers between two fits
+  std::size_t memory = 4000;  ///< number of most recent answers to learn from
+  std::size_t fewest = 200;   ///< answers before the first trees
+  std::size_t every = 500;    ///< number of new answers between two fits
 };
 
 struct LengthLearnerCounts {
   std::int64_t answers = 0;
   std::int64_t fits = 0;
-  std::int64_t failed = 0;  ///< no trees came of it: the ones before stay
+  std::int64_t failed = 0;  ///< fits without a result; the previous trees stay
 };
 
-/// What it says is a hint: LengthBelief scores it on every answer and lets the constant answer while that is as good.
-/// All calls from one thread, or under its lock.
+/// Its predictions are hints: LengthBelief scores them on every answer and uses the constant while that is as good. All
+/// calls from one thread, or under its lock.
 class LengthLearner {
  public:
-  /// `first`: trees to begin with; null: none.
+  /// `first`: initial trees; null: none.
   LengthLearner(LengthFit fit, const LengthLearnerOptions& options, std::shared_ptr<const LengthTrees> first = nullptr)
       : fit_(std::move(fit)), options_(options), trees_(std::move(first)) {}
 
@@ -38,11 +38,11 @@ class LengthLearner {
   /// Tokens, at least 1; 0: no trees yet.
   [[nodiscard]] std::int32_t predict(const PromptFeatures& prompt) const { return predict(trees_.get(), prompt); }
   [[nodiscard]] static std::int32_t predict(const LengthTrees* trees, const PromptFeatures& prompt);
-  /// An answer of less than a token says nothing.
+  /// Answers with less than one token are ignored.
   void observe(const PromptFeatures& prompt, std::int32_t tokens);
-  /// Enough new answers, and none are being fitted?
+  /// True if there are enough new answers and no fit is in progress.
   [[nodiscard]] bool due() const;
-  /// What to give to fitting(); until end_fit() none is due.
+  /// The input for fitting(); no fit is due until end_fit().
   [[nodiscard]] std::vector<LengthAnswer> begin_fit();
   [[nodiscard]] const LengthFit& fitting() const { return fit_; }
   void end_fit(Result<std::shared_ptr<const LengthTrees>> trees);
@@ -54,7 +54,7 @@ class LengthLearner {
   std::shared_ptr<const LengthTrees> trees_;
   std::deque<LengthAnswer> answers_;
   std::size_t since_fit_ = 0;
-  bool fitted_ = false;  ///< from own traffic
+  bool fitted_ = false;  ///< at least once, from served requests
   bool fitting_ = false;
   LengthLearnerCounts counts_;
 };

@@ -1,5 +1,5 @@
 #pragma once
-// Output lengths seen, in bounded memory: quantiles, also of those longer than a given length.
+// Distribution of output lengths in bounded memory: quantiles, also of lengths above a given one.
 #include <array>
 #include <cstdint>
 #include <unordered_map>
@@ -8,17 +8,18 @@
 
 namespace wattle::predict {
 
-/// Counts per length, log-linear: exact to 16 tokens, then 16 steps to each doubling (quantiles are off by at most
-/// 1/32). Old lengths fade: at kMemory all counts are halved, so what counts is the last few thousand. 1.2 kB.
+/// Log-linear histogram: exact up to 16 tokens, then 16 buckets per doubling (quantiles are off by at most 1/32). Old
+/// lengths decay: at kMemory all counts are halved, so the last few thousand dominate. 1.2 kB.
 class LengthSketch {
  public:
   static constexpr std::uint32_t kMemory = 4096;
 
-  /// Lengths below 1 count as 1, beyond 2^20 as that.
+  /// Lengths are clamped to 1 ... 2^20.
   void add(std::int32_t tokens);
-  /// Smallest length that at least a share q in [0, 1] of those above `produced` do not exceed; 0 when there is none.
+  /// The smallest length that at least a share q in [0, 1] of the lengths above `produced` do not exceed; 0 if there
+  /// are none.
   [[nodiscard]] std::int32_t quantile(double q, std::int32_t produced = 0) const;
-  /// Those above `produced`: whole buckets.
+  /// Number of lengths above `produced`, in whole buckets.
   [[nodiscard]] std::uint32_t count(std::int32_t produced = 0) const;
 
  private:
@@ -32,14 +33,15 @@ class LengthSketch {
   std::uint32_t total_ = 0;
 };
 
-/// A sketch per prompt length (half octaves) and, where one was seen often enough, per tenant and prompt length.
+/// A sketch per prompt length (half octaves) and, for frequent tenants, per tenant and prompt length.
 class LengthSketches {
  public:
-  static constexpr std::size_t kMostTenantSketches = 1024;  ///< tenants beyond share the prompt length's own
-  static constexpr std::uint32_t kFewest = 32;              ///< fewer say nothing: the next wider sketch is asked
+  static constexpr std::size_t kMostTenantSketches = 1024;  ///< further tenants share the prompt length's sketch
+  static constexpr std::uint32_t kFewest = 32;              ///< with fewer, the next wider sketch is used
 
   void add(const Request& request, std::int32_t tokens);
-  /// As LengthSketch::quantile, from the narrowest sketch with kFewest lengths above `produced`; 0: none has.
+  /// Like LengthSketch::quantile, from the most specific sketch with at least kFewest lengths above `produced`; 0: none
+  /// has.
   [[nodiscard]] std::int32_t quantile(const Request& request, double q, std::int32_t produced) const;
   [[nodiscard]] std::size_t tenant_sketches() const { return by_tenant_.size(); }
 

@@ -1,7 +1,6 @@
 #pragma once
 // EcoPred, the linear form (VoltanaLLM): T_P = a N_tok + c per clock, T_D = a N_req + b N_kv + c per clock and tile.
-// Ours adds to T_P what a prompt's attention costs, and ranges of N_tok: T_P = a N_tok + b N_ctx + c per clock and
-// range.
+// Ours adds the prompt's attention to T_P, and ranges of N_tok: T_P = a N_tok + b N_ctx + c per clock and range.
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -32,15 +31,14 @@ struct DecodePlane {
   double ns = 0.0;
 };
 
-/// What a step with both phases takes beyond its pass over the weights and its KV term, as starting both kinds of
-/// attention. ns_per_request x N_req + ns.
+/// Additional time of a step with both phases beyond its pass over the weights and its KV term, such as launching both
+/// kinds of attention: ns_per_request x N_req + ns.
 struct MixedLine {
   double ns_per_request = 0.0;
   double ns = 0.0;
 };
 
-/// What the host takes for a step, whatever the clock: ns_per_request x requests + ns. Zeros: the GPU always takes
-/// longer.
+/// Host CPU time of a step at any clock: ns_per_request x requests + ns. Zeros: the GPU is always slower.
 struct HostLine {
   double ns_per_request = 0.0;
   double ns = 0.0;
@@ -50,20 +48,20 @@ struct ClockCoefficients {
   MegaHertz clock;
   PrefillLine prefill;                            ///< the published form
   std::vector<DecodePlane> decode;                ///< one per tile
-  std::vector<PrefillPlane> prefill_ranges = {};  ///< one per range; empty: `prefill` holds everywhere
+  std::vector<PrefillPlane> prefill_ranges = {};  ///< one per range; empty: `prefill` applies to all
   std::optional<MixedLine> mixed = {};            ///< none: no step with both phases was measured
 };
 
-/// What was fitted; also what a profile file holds. All coefficients are >= 0. A phase that was never measured has
-/// zeros, so that its prediction is 0 and no policy believes it.
+/// The fitted coefficients, also the content of a belief file. All are >= 0. A phase that was never measured has zeros,
+/// so its prediction is 0, which no policy believes.
 struct LinearCoefficients {
-  /// Largest batch of each tile but the last, ascending: tile i holds (tile_ends[i-1], tile_ends[i]].
+  /// Largest batch of each tile but the last, ascending: tile i is (tile_ends[i-1], tile_ends[i]].
   std::vector<std::int32_t> tile_ends;
-  /// Likewise of the ranges of N_tok.
+  /// The same for the ranges of N_tok.
   std::vector<std::int64_t> prefill_ends;
   std::vector<ClockCoefficients> clocks;  ///< ascending clock
-  HostLine host;                          ///< ours: T_D is no less at any clock
-  HostLine prompt_host;                   ///< ours: nor is T_P, by StepShape::prefill_requests
+  HostLine host;                          ///< ours: lower bound of T_D at any clock
+  HostLine prompt_host;                   ///< ours: lower bound of T_P, by StepShape::prefill_requests
   // The measured range; beyond it predictions are extrapolated.
   std::int64_t prefill_tokens_min = 0;
   std::int64_t prefill_tokens_max = 0;
@@ -72,11 +70,11 @@ struct LinearCoefficients {
   std::int64_t decode_kv_tokens_max = 0;
 };
 
-/// Clocks between two fitted ones are interpolated linearly in 1/clock (compute time goes with it), clocks outside
-/// extrapolated from the nearest two, never below 0. A step with both phases takes T_P(N_tok + N_req), the KV term and
-/// its MixedLine. Without that line: T_D and what its pass over the weights takes longer for more tokens,
-/// T_P(N_tok + N_req) - T_P(N_req), but no less than T_P(N_tok + N_req) and the KV term. Immutable and thread-safe; no
-/// allocation; fixed-point arithmetic (2^-20 ns), so kv_tokens_within is exact to the token.
+/// Between fitted clocks times are interpolated linearly in 1/clock (to which compute time is proportional); outside
+/// they are extrapolated from the nearest two, never below 0. A step with both phases takes T_P(N_tok + N_req) plus the
+/// KV term and its MixedLine. Without a MixedLine: T_D plus the additional time of its pass over the weights, T_P(N_tok
+/// + N_req) - T_P(N_req), but at least T_P(N_tok + N_req) plus the KV term. Immutable and thread-safe; no allocation;
+/// fixed-point arithmetic (2^-20 ns), so kv_tokens_within is exact to the token.
 class LinearLatency final : public LatencyModel {
  public:
   /// Errors: no clock, clocks, tiles or ranges not ascending, plane count not tile (range) count, a coefficient
@@ -89,7 +87,7 @@ class LinearLatency final : public LatencyModel {
   [[nodiscard]] std::int64_t kv_tokens_within(const StepShape& shape, MegaHertz clock, Span budget) const override;
 
   /// duration(N_kv) = max(base + slope x N_kv, floor) / 2^kFractionBits ns, rounded down, all >= 0: this shape's time
-  /// at this clock for any KV tokens. For models that add to it before it is rounded.
+  /// at this clock for any number of KV tokens. For models that add to it before rounding.
   struct Line {
     std::int64_t base = 0;
     std::int64_t slope = 0;
@@ -98,12 +96,12 @@ class LinearLatency final : public LatencyModel {
     [[nodiscard]] Span time(std::int64_t kv_tokens) const;
   };
   static constexpr int kFractionBits = 20;
-  /// No sum of fixed-point times is longer: about 73 minutes, beyond any step a policy believes, short enough that two
-  /// of them stay inside 64 bits.
+  /// Upper bound of sums of fixed-point times: about 73 minutes, longer than any plausible step, and two of them fit
+  /// into 64 bits.
   static constexpr std::int64_t kLongest = std::int64_t{1} << 62;
   [[nodiscard]] Line line(const StepShape& shape, MegaHertz clock) const;
 
-  /// Is this outside what was measured (clock, batch, KV tokens or prompt tokens)?
+  /// True if the clock, batch, KV tokens or prompt tokens are outside the measured range.
   [[nodiscard]] bool extrapolates(const StepShape& shape, MegaHertz clock) const;
   [[nodiscard]] const LinearCoefficients& coefficients() const { return coefficients_; }
 

@@ -1,5 +1,5 @@
 #pragma once
-// Power as a belief: energy per step in the same linear form as its time, and idle power per clock.
+// Power model: energy per step in the same linear form as its time, and idle power per clock.
 #include <vector>
 
 #include "base/error.h"
@@ -8,23 +8,23 @@
 
 namespace wattle::predict {
 
-/// A step's energy is its base draw for as long as it takes, plus so much per operation and per byte: linear in what
-/// time is linear in. So energy takes LinearCoefficients too, 1 ns there standing for 1 nJ of the whole instance.
+/// A step's energy is base power times its duration plus an amount per operation and per byte, so it is linear in the
+/// same terms as time. It is stored as LinearCoefficients, with 1 ns meaning 1 nJ of the whole instance.
 struct PowerCoefficients {
   LinearCoefficients energy;
   std::vector<Milliwatts> idle;  ///< one per clock of `energy`
 };
 
-/// step_power = predicted energy / predicted time; clocks between fitted ones as LinearLatency has them, idle power
-/// linearly in the clock. Immutable and thread-safe; no allocation.
+/// step_power = predicted energy / predicted time. Between fitted clocks as in LinearLatency, with idle power linear in
+/// the clock. Immutable and thread-safe; no allocation.
 class LinearPower final : public PowerModel {
  public:
-  /// Errors: those of LinearLatency::make; idle power not one per clock.
+  /// Errors: those of LinearLatency::make; not one idle power per clock.
   [[nodiscard]] static Result<LinearPower> make(LinearLatency time, PowerCoefficients coefficients);
 
   /// 0 for a phase that was never measured.
   [[nodiscard]] Milliwatts step_power(const StepShape& shape, MegaHertz clock) const override;
-  /// Energy of one such step; of an idle shape 0.
+  /// Energy of such a step; 0 for an idle shape.
   [[nodiscard]] Picojoules step_energy(const StepShape& shape, MegaHertz clock) const;
 
  private:

@@ -7,7 +7,7 @@
 
 namespace wattle::predict {
 
-/// One model for decodes and another for prompts: throttLL'eM's M knows no prompts. A step with both takes the sum.
+/// Separate models for decodes and prompts (throttLL'eM's M does not cover prompts). A step with both takes the sum.
 class PhaseLatency final : public LatencyModel {
  public:
   /// Both not null.

@@ -7,7 +7,7 @@
 
 namespace wattle::predict {
 
-/// One measured iteration: what a latency predictor is fitted on.
+/// One measured iteration; latency predictors are fitted on these.
 struct StepSample {
   MegaHertz clock;
   StepShape shape;

@@ -1,5 +1,5 @@
 #pragma once
-// A belief that was measured in a range, and counts the questions it was asked from outside it.
+// A latency model with a measured range, which counts predictions outside it.
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace wattle::predict {
 
-/// Answers as the LinearLatency inside does. Thread-safe; two relaxed additions a question.
+/// Predicts like the LinearLatency inside. Thread-safe; two relaxed increments per call.
 class WatchedLatency final : public LatencyModel {
  public:
   explicit WatchedLatency(LinearLatency inside) : inside_(std::move(inside)) {}
@@ -19,8 +19,8 @@ class WatchedLatency final : public LatencyModel {
     if (inside_.extrapolates(shape, clock)) outside_.fetch_add(1, std::memory_order_relaxed);
     return inside_.step_time(shape, clock);
   }
-  /// Promises nothing beyond the measured KV tokens to a shape within them: a caller that lets a decision stand that
-  /// long has to ask again, and is counted.
+  /// For a shape within the measured range, at most the measured KV tokens: a caller that keeps a decision that long
+  /// has to ask again, and is counted.
   [[nodiscard]] std::int64_t kv_tokens_within(const StepShape& shape, MegaHertz clock, Span budget) const override {
     const std::int64_t most = inside_.kv_tokens_within(shape, clock, budget);
     const std::int64_t measured = inside_.coefficients().decode_kv_tokens_max;
@@ -29,7 +29,7 @@ class WatchedLatency final : public LatencyModel {
 
   [[nodiscard]] const LinearLatency& inside() const { return inside_; }
   [[nodiscard]] std::int64_t asked() const { return asked_.load(std::memory_order_relaxed); }
-  /// Of these, outside the measured clocks, batch sizes, KV tokens or prompt tokens.
+  /// Number of these outside the measured clocks, batch sizes, KV tokens or prompt tokens.
   [[nodiscard]] std::int64_t outside() const { return outside_.load(std::memory_order_relaxed); }
 
  private:

@@ -64,61 +64,68 @@ struct PlannerOptions {
 std::vector<config::Option<PlannerOptions>> planner_options() {
   using P = PlannerOptions;
   std::vector<config::Option<PlannerOptions>> all{
-      option("pools", &P::pools, "pools", {0, 256}, "Neighbouring classes share one; 0: a pool for each class"),
+      option("pools", &P::pools, "pools", {0, 256},
+             "Number of pools; neighbouring classes share one. 0: one pool per class"),
       option("epoch_s", &P::epoch, "s", {1, 604'800},
-             "Cluster manager: between two decisions on nodes (paper: 30 min)"),
+             "Cluster manager: time between two decisions on nodes (paper: 30 min)"),
       option("pool_epoch_s", &P::pool_epoch, "s", {1, 86'400},
-             "Pool managers: between two decisions on TP degrees (paper: 5 min)"),
-      option("nodes", &P::nodes, "nodes", {0, 100'000},
-             "The cluster has so many; 0: the scenario's [[node]]s on which the fleet may stand, or 40 without any"),
-      option("rule", &P::rule,
-             "Nodes of a pool. down: floor(load / what a node carries), the rest to the next larger pool (paper); up: "
-             "each pool for itself; whole: the optimisation over all pools at once, in GPUs (ours)"),
-      option("scales", &P::scales,
-             "Nodes follow the load; off: sized once, for the peak of what is known at the start"),
-      option("reshards", &P::reshards, "TP degrees follow the load; off: instances stay as they were started"),
-      option("top_clock", &P::top_clock,
-             "Pool managers take it that instances run at their highest clock (paper); off: at the best for the load"),
-      option("proactive", &P::proactive, "Nodes are started before their epoch; off: when it begins"),
-      option("out_of_turn", &P::out_of_turn,
-             "Both plan again as soon as more comes than they planned for, or than instances carry; off: when their "
-             "epochs end (paper)"),
-      option("subset", &P::subset, "", {0, 1}, "Share of a pool's GPUs that change at once"),
-      option("margin", &P::margin, "", kShare, "Share of what a node carries that is kept free; paper: 0"),
-      option("within_limits", &P::within_limits,
-             "No load is planned into a pool of looser objectives than its own; off: into any larger one (paper)"),
-      option("pool_margin", &P::pool_margin, "", kShare, "Share of what instances carry that is kept free; paper: 0"),
+             "Pool managers: time between two decisions on TP degrees (paper: 5 min)"),
       option(
-          "bounds_clocks", &P::bounds_clocks,
-          "Pool managers bound their instances' clocks from below: to those at which the pool carries its load; off: "
-          "instance managers are free (paper)"),
-      option("headroom", &P::headroom, "", {0, 10}, "Share added to the load expected"),
+          "nodes", &P::nodes, "nodes", {0, 100'000},
+          "Number of nodes in the cluster. 0: the scenario's [[node]]s that the fleet may use, or 40 if it has none"),
+      option("rule", &P::rule,
+             "How many nodes a pool gets. down: load / capacity of a node, rounded down, and the rest of the load goes "
+             "to the next larger pool (paper); up: rounded up, each pool for itself; whole: one optimisation over all "
+             "pools, in GPUs (ours)"),
+      option("scales", &P::scales,
+             "The number of nodes follows the load. Off: it is chosen once, for the expected peak"),
+      option("reshards", &P::reshards,
+             "TP degrees follow the load. Off: instances keep the degree they were started with"),
+      option("top_clock", &P::top_clock,
+             "Pool managers plan for instances at their highest clock (paper). Off: at the best clock for the load"),
+      option("proactive", &P::proactive, "Start nodes before the epoch that needs them. Off: when it begins"),
+      option("out_of_turn", &P::out_of_turn,
+             "Both managers also plan again as soon as the load exceeds what they planned for, or what instances "
+             "carry. Off: only when their epochs end (paper)"),
+      option("subset", &P::subset, "", {0, 1}, "Maximum share of a pool's GPUs that change at the same time"),
+      option("margin", &P::margin, "", kShare, "Share of a node's capacity kept free. 0: paper"),
+      option(
+          "within_limits", &P::within_limits,
+          "Do not plan load into pools with looser objectives than its own. Off: any larger pool may take it (paper)"),
+      option("pool_margin", &P::pool_margin, "", kShare, "Share of the instances' capacity kept free. 0: paper"),
+      option("bounds_clocks", &P::bounds_clocks,
+             "Pool managers set a lower bound on their instances' clocks, at which the pool carries its load. Off: "
+             "instance managers are free (paper)"),
+      option("headroom", &P::headroom, "", {0, 10}, "Share added to the expected load"),
       option("season_s", &P::season, "s", {0, 31'536'000},
-             "Period of the load template (paper: a week); until one is known the recent peak is expected"),
-      option("slot_s", &P::slot, "s", {1, 86'400}, "The load is known by its highest rate in each such slot"),
+             "Period of the load template used as forecast (paper: one week). Until a whole period is known, the "
+             "recent peak is used"),
+      option("slot_s", &P::slot, "s", {1, 86'400},
+             "Resolution of the load history, which keeps the highest rate of each slot"),
       option("unused_gpu_w", &P::unused_gpu, "W", {0, 10'000},
-             "Draw of a GPU of a pool's nodes without an instance; none: the scenario's node.idle_gpu_w"),
+             "Power of a GPU without an instance on a node in use. none: node.idle_gpu_w of the scenario"),
   };
   using O = managers::Overheads;
   config::append<PlannerOptions>(
       all, "", {&P::overheads},
-      {option("vm_s", &O::vm, "s", kStarting, "Table V: a new VM"),
-       option("gpu_init_s", &O::gpus, "s", kStarting, "Table V: the multi-GPU environment"),
-       option("weights_s", &O::weights, "s", kStarting, "Table V: download of the weights"),
-       option("engine_s", &O::engine, "s", kStarting, "Table V: setting up the engine"),
-       option("install_s", &O::install, "s", kStarting, "Table V: weights and KV cache onto the GPUs"),
-       option("snapshot", &O::snapshot, "VMs start from a snapshot: no gpu_init_s, no engine_s"),
-       option("local_cache", &O::local_cache, "Weights lie in the cluster: no weights_s")});
+      {option("vm_s", &O::vm, "s", kStarting, "Starting a VM (paper, Table V)"),
+       option("gpu_init_s", &O::gpus, "s", kStarting, "Setting up the multi-GPU environment (paper, Table V)"),
+       option("weights_s", &O::weights, "s", kStarting, "Downloading the weights (paper, Table V)"),
+       option("engine_s", &O::engine, "s", kStarting, "Setting up the engine (paper, Table V)"),
+       option("install_s", &O::install, "s", kStarting, "Loading weights and KV cache onto the GPUs (paper, Table V)"),
+       option("snapshot", &O::snapshot, "VMs start from a snapshot, which saves gpu_init_s and engine_s"),
+       option("local_cache", &O::local_cache, "Weights are cached in the cluster, which saves weights_s")});
   using R = managers::LearnedReserveOptions;
   config::append<PlannerOptions>(
       all, "reserve_", {&P::reserve},
       {option(
            "gain", &R::gain, "", {0, 10},
-           "Share of what instances carry that is kept free besides the margins, learned: what a minute adds in which "
-           "all requests miss their objectives beyond reserve_late; 0: none (paper)"),
-       option("late", &R::late, "", {0, 1},
-              "Share of requests that may miss their objectives, besides those that no instance keeps"),
-       option("most", &R::most, "", {0, 0.95}, "The most that is learned")});
+           "Gain of a learned reserve, a share of the instances' capacity kept free in addition to the margins: each "
+           "minute it changes by this, times the share of late requests beyond reserve_late. 0: no reserve (paper)"),
+       option(
+           "late", &R::late, "", {0, 1},
+           "Share of requests that may miss their objectives, in addition to those that no instance can serve in time"),
+       option("most", &R::most, "", {0, 0.95}, "Upper bound of the learned reserve")});
   return all;
 }
 
@@ -181,11 +188,11 @@ Result<std::shared_ptr<managers::Hierarchy>> make_planner(const PlannerOptions& 
 std::vector<config::Option<InstanceManagerOptions>> clock_options() {
   using I = InstanceManagerOptions;
   return {
-      option("epoch_s", &I::epoch, "s", {0.1, 3600}, "Between two decisions (paper: 5 s)"),
-      option("memory_s", &I::memory, "s", {0.1, 3600}, "The load is the mean over about so long; paper: the epoch's"),
-      option("margin", &I::margin, "", kShare, "Share of what a clock carries that is kept free; paper: 0"),
-      option("queue", &I::queue, "Highest clock while requests wait that no step takes in"),
-      option("pools", &I::pools, "pools", {0, 256}, "As in [scaling]; 0: what that says"),
+      option("epoch_s", &I::epoch, "s", {0.1, 3600}, "Time between two decisions (paper: 5 s)"),
+      option("memory_s", &I::memory, "s", {0.1, 3600}, "Time over which the load is averaged (paper: the epoch)"),
+      option("margin", &I::margin, "", kShare, "Share of a clock's capacity kept free. 0: paper"),
+      option("queue", &I::queue, "Use the highest clock while requests wait that no step takes in"),
+      option("pools", &I::pools, "pools", {0, 256}, "Number of pools, as in [scaling]. 0: the value there"),
   };
 }
 
@@ -193,14 +200,14 @@ std::vector<config::Option<InstanceManagerOptions>> clock_options() {
 
 void register_dynamollm(Registry& to) {
   to.add<PlannerOptions>(SlotKind::Scaling, kName,
-                         "DynamoLLM: nodes by class every half hour, TP degrees by pool every five minutes",
+                         "DynamoLLM: nodes per class every half hour, TP degrees per pool every five minutes",
                          planner_options())
       .needs({.load_profile = true})
       .makes(make_planner);
-  to.add<InstanceManagerOptions>(SlotKind::Frequency, kName,
-                                 "DynamoLLM: of the clocks that keep the objectives at the present load, the one of "
-                                 "least energy",
-                                 clock_options())
+  to.add<InstanceManagerOptions>(
+        SlotKind::Frequency, kName,
+        "DynamoLLM: the clock of least energy among those that meet the objectives at the present load",
+        clock_options())
       .needs({.load_profile = true})
       .makes([](const InstanceManagerOptions& o,
                 const Making& making) -> Result<std::shared_ptr<policy::FrequencyPolicy>> {

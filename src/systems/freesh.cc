@@ -67,30 +67,33 @@ std::vector<config::Option<Options>> limit_options() {
   using L = policy::LatencyLimitOptions;
   const auto in = []<typename T>(T L::*field) -> T Options::* { return field; };
   return {
-      option("tbt_ms", in(&L::tbt), "ms", kTime, "A longer gap between tokens is congestion"),
-      option("ttft_short_ms", in(&L::ttft_short), "ms", kTime, "Likewise to the first token of a short prompt"),
-      option("ttft_long_ms", in(&L::ttft_long), "ms", kTime, "And of a longer one"),
-      option("short_prompt", in(&L::short_prompt), "tokens", {0, 10'000'000}, "The longest short prompt"),
+      option("tbt_ms", in(&L::tbt), "ms", kTime, "A gap between two tokens above this is congestion"),
+      option("ttft_short_ms", in(&L::ttft_short), "ms", kTime,
+             "A TTFT above this is congestion, for prompts of up to short_prompt tokens"),
+      option("ttft_long_ms", in(&L::ttft_long), "ms", kTime, "The same for longer prompts"),
+      option("short_prompt", in(&L::short_prompt), "tokens", {0, 10'000'000},
+             "Longest prompt to which ttft_short_ms applies"),
       option("margin", in(&L::margin), "", {0, 0.95}, "Share of each limit and objective kept in reserve"),
       option("objectives", in(&L::objectives),
-             "The objectives of what a colocated instance serves are limits, too, where they are stricter; of prefill "
-             "and decode instances they always are"),
+             "Also use the SLO as a limit on colocated instances, where it is stricter. Prefill and decode instances "
+             "always do"),
       option("mean_gap_ms", in(&L::mean_gap_ms), "ms", {1, 3'600'000},
-             "By pool (of a planner of pools: the class): a longer gap between tokens in the mean of a period is "
-             "congestion; a limit on whole requests over the mean answer"),
+             "List by pool number (with a planner of pools: by class): a mean token gap above this over a period is "
+             "congestion. Use it to turn an E2E objective into a limit per token of the mean answer"),
   };
 }
 
 std::vector<config::Option<MiadOptions>> miad_options() {
   using M = MiadOptions;
   std::vector<config::Option<M>> all{
-      option("factor", &M::factor, "", {1.01, 100}, "M: congested, the clock rises by this factor"),
-      option("decrease_mhz", &M::decrease, "MHz", {1, 10'000}, "delta: otherwise it falls by this"),
-      option("floor_mhz", &M::floor, "MHz", {0, 10'000}, "And no further than this"),
-      option("period_ms", &M::period, "ms", {1, 3'600'000}, "Between two decisions"),
+      option("factor", &M::factor, "", {1.01, 100}, "M in the paper: factor by which the clock rises on congestion"),
+      option("decrease_mhz", &M::decrease, "MHz", {1, 10'000},
+             "Delta in the paper: amount by which the clock falls without congestion"),
+      option("floor_mhz", &M::floor, "MHz", {0, 10'000}, "Lowest clock to use"),
+      option("period_ms", &M::period, "ms", {1, 3'600'000}, "Time between two decisions"),
       option(
           "quantile", &M::quantile, "", {0, 1},
-          "Share of a period's latencies that has to be within; 1: a single one beyond is congestion, as in the paper"),
+          "Share of a period's latencies that must be within the limits. 1: a single one above is congestion (paper)"),
   };
   const auto limits = limit_options<M>();
   all.insert(all.end(), limits.begin(), limits.end());
@@ -100,12 +103,15 @@ std::vector<config::Option<MiadOptions>> miad_options() {
 std::vector<config::Option<PrimalDualOptions>> primal_dual_options() {
   using P = PrimalDualOptions;
   std::vector<config::Option<P>> all{
-      option("price", &P::price, "1/W", {1e-9, 1e6},
-             "beta: what a watt costs; 0.01: as much as one percent of one request's speed is worth"),
+      option(
+          "price", &P::price, "1/W", {1e-9, 1e6},
+          "Beta in the paper: price of power. At 0.01 one watt is worth as much as one percent of one request's speed"),
       option("gain", &P::gain, "", {1e-4, 0.5},
-             "k: how far rates, clock and dual price move in one of 50 iterations a second"),
-      option("floor_mhz", &P::floor, "MHz", {0, 10'000}, "No clock below this"),
-      option("period_ms", &P::period, "ms", {1, 3'600'000}, "Between two commands; rates and prices move all the time"),
+             "k in the paper: relative step size by which rates, clock and dual price change in each of the 50 "
+             "iterations per second"),
+      option("floor_mhz", &P::floor, "MHz", {0, 10'000}, "Lowest clock to use"),
+      option("period_ms", &P::period, "ms", {1, 3'600'000},
+             "Time between two clock commands. Rates and prices are updated continuously"),
   };
   const auto limits = limit_options<P>();
   all.insert(all.end(), limits.begin(), limits.end());
@@ -161,67 +167,60 @@ std::vector<config::Option<SitePlannerOptions>> site_planner_options() {
   using O = plan::PoolsObjective;
   constexpr config::Bounds kWeight{0, 1e6};
   std::vector<config::Option<SitePlannerOptions>> all{
-      option("epoch_s", &P::epoch, "s", {1, 604'800}, "Between two plans (paper: 30 min); whole slots"),
-      option("slot_s", &P::slot, "s", {1, 86'400}, "Of forecasts (paper: 5 min)"),
+      option("epoch_s", &P::epoch, "s", {1, 604'800}, "Time between two plans, a multiple of slot_s (paper: 30 min)"),
+      option("slot_s", &P::slot, "s", {1, 86'400}, "Resolution of forecasts (paper: 5 min)"),
       option("formulation", &P::formulation,
-             "published: every worker draws its peak power, and negative intensity rewards it; wattle: power follows "
-             "load, idling earns nothing, starts cost, what cannot be carried is relaxed and then shed by name, and so "
-             "is what "
-             "published has no plan for"),
-      option("alpha", &P::alpha, "", {1, 100}, "Capacity kept, as a multiple of the demand expected (paper: 1.1)"),
-      option("beta", &P::beta, "", {0.01, 100}, "Peaks are divided by this before they are planned for"),
-      option("replans", &P::replans, "off: the first plan stays"),
-      option(
-          "out_of_turn", &P::out_of_turn,
-          "Planned again as soon as more comes than was planned for and than workers carry; off: when the epoch ends "
-          "(paper)"),
-      option(
-          "cleanest", &P::cleanest,
-          "Workers stand at the cleanest sites that can carry the demand, as few sites as do; off: where it is best"),
-      option(
-          "pooled", &P::pooled,
-          "Any request goes to any worker, and so many are planned as the mix of classes takes; off: a class has its "
-          "own"),
+             "Integer program. published: every worker draws its peak power, and negative carbon intensity rewards "
+             "consumption; wattle: power follows load, idling is not rewarded, starts have a cost, and demand beyond "
+             "capacity is shed and reported. If published is infeasible, wattle is solved instead"),
+      option("alpha", &P::alpha, "", {1, 100}, "Planned capacity as a multiple of the expected demand (paper: 1.1)"),
+      option("beta", &P::beta, "", {0.01, 100}, "Expected peaks are divided by this before planning"),
+      option("replans", &P::replans, "Plan again in every epoch. Off: the first plan stays in force"),
+      option("out_of_turn", &P::out_of_turn,
+             "Also plan again as soon as demand exceeds both the plan and what the workers carry. Off: only when an "
+             "epoch ends (paper)"),
+      option("cleanest", &P::cleanest,
+             "Place workers at as few sites as can carry the demand, cleanest first. Off: the integer program chooses "
+             "the sites"),
+      option("pooled", &P::pooled,
+             "Any worker serves any class, and the number of workers follows the mix of classes. Off: each class has "
+             "its own workers"),
       option("weighs", &P::weighs,
-             "Workers of a pool take turns by what each carries as it was rated when it started; off: by fleet.weight, "
-             "a pair by its prefill instance's"),
-      option("tensor_parallel", &P::tensor_parallel, "GPUs", {0, 1024}, "Workers of this TP degree alone; 0: any"),
-      option(
-          "pairs", &P::pairs,
-          "P/D pairs that are workers, too, each by its GPUs, prefill first: a100-80g+h100; all: any there may be. Of "
-          "[[fleet]]s of these roles at one site, started and drained together"),
+             "Weight routing within a pool by the capacity that each worker was rated for when it started. Off: by "
+             "fleet.weight (of a pair: its prefill instance's)"),
+      option("tensor_parallel", &P::tensor_parallel, "GPUs", {0, 1024}, "Plan only workers of this TP degree. 0: any"),
+      option("pairs", &P::pairs,
+             "Prefill/decode pairs to plan as workers, written as the GPUs of both, prefill first: a100-80g+h100; all: "
+             "every possible pair. Both [[fleet]]s must be at the same site; they are started and drained together"),
       option("ratings", &P::ratings,
-             "CSV of what workers carry and draw, in the columns of FREESH's release, looked up in WATTLE_DATA; empty: "
-             "measured on the simulated engines"),
+             "CSV of each worker's capacity and power in the format of FREESH's release, looked up in WATTLE_DATA. "
+             "Empty: measured on the simulated engines"),
       option("partition", &P::partition,
-             "ratings: the rows of this partition; where partition_prompt_below lists several, those of each, by its "
-             "number from 1 on"),
-      option(
-          "partition_prompt_below", &P::partition_prompts, "tokens", {1, 10'000'000},
-          "Partitions that every plan chooses one of (paper: 184 and 25): each sorts prompts at its border here, one "
-          "of [classify]'s; requests go to pools by the one in force. Empty: [classify]'s classes are the partition"),
+             "With ratings: the partition whose rows to use. If partition_prompt_below lists several, each uses the "
+             "rows of its number, from 1"),
+      option("partition_prompt_below", &P::partition_prompts, "tokens", {1, 10'000'000},
+             "Prompt borders of the partitions from which every plan chooses one (paper: 184 and 25), each one of "
+             "[classify]'s borders. Empty: the classes of [classify] are the only partition"),
       option("partition_output_below", &P::partition_outputs, "tokens", {1, 10'000'000},
-             "Likewise each one's border between answers (paper: 444 and 232), in the same order"),
-      option(
-          "demand", &P::demand,
-          "CSV of the peaks that are expected, in the columns of FREESH's release (ss_qps ...), a row for each slot, "
-          "looked up in WATTLE_DATA; empty: what was last seen goes on"),
-      option("demand_from", &P::demand_from, "slots", {0, 1'000'000}, "demand: the row that the run begins with"),
+             "Answer borders of the same partitions, in the same order (paper: 444 and 232)"),
+      option("demand", &P::demand,
+             "CSV of expected peaks in the format of FREESH's release (ss_qps, ...), one row per slot, looked up in "
+             "WATTLE_DATA. Empty: forecast by traffic"),
+      option("demand_from", &P::demand_from, "slots", {0, 1'000'000}, "With demand: row at which the run starts"),
       option("traffic", &P::traffic,
-             "How each class's peaks are thought to go on, once two seasons were seen: last, season (what was a season "
-             "ago), template, kalman, ridge (docs/forecasting.md)"),
+             "Forecast of each class's peaks: last (value), season (value one season ago), template, kalman or ridge; "
+             "see docs/forecasting.md. last is used until two seasons have been observed"),
       option("emissions", &P::emissions,
-             "Likewise each site's intensity and price of electricity, of which the seasons before the run count; "
-             "given: as "
-             "their series go on, a forecast without error"),
-      option("season_s", &P::season, "s", {1, 8'640'000}, "Of traffic and emissions; whole slots"),
-      option("sweet", &P::sweet, "Workers are rated at the clock of least energy per token; off: at the highest"),
+             "The same for each site's carbon intensity and electricity price, for which seasons before the run count "
+             "as observed. given: the actual future values, a forecast without error"),
+      option("season_s", &P::season, "s", {1, 8'640'000}, "Season of both forecasts, a multiple of slot_s"),
+      option("sweet", &P::sweet, "Rate workers at their clock of least energy per token. Off: at the highest clock"),
   };
   config::append<SitePlannerOptions>(
       all, "objective.", {&P::objective},
-      {option("carbon", &O::carbon, "", kWeight, "Weight of carbon (marginal intensity)"),
-       option("energy", &O::energy, "", kWeight, "Of energy"),
-       option("cost", &O::cost, "", kWeight, "Of what electricity costs; needs a price at some [[site]]")});
+      {option("carbon", &O::carbon, "", kWeight, "Weight of carbon emissions (marginal intensity)"),
+       option("energy", &O::energy, "", kWeight, "Weight of energy"),
+       option("cost", &O::cost, "", kWeight, "Weight of electricity cost. Needs a price at one [[site]] or more")});
   return all;
 }
 
@@ -420,16 +419,16 @@ void add_order(Registry& to, const char* name, const char* description) {
   using S = ServiceOptions;
   to.add<ServiceOptions>(
         SlotKind::Queueing, name, description,
-        {option("ttft_ms", &S::ttft, "ms", kTime, "T_TTFT: to the first token where nobody waits"),
-         option("tbt_ms", &S::tbt, "ms", kTime, "T_TBT: between tokens"),
+        {option("ttft_ms", &S::ttft, "ms", kTime, "T_TTFT in the paper: TTFT without queueing"),
+         option("tbt_ms", &S::tbt, "ms", kTime, "T_TBT in the paper: mean time between tokens without queueing"),
          option("window", &S::window, "", {0.01, 1000},
-                "alpha: a request is to be done within this many times what it takes where nobody waits"),
+                "Alpha in the paper: deadline of a request as a multiple of its service time without queueing"),
          option("preemptive", &S::preemptive,
-                "A held request may displace a running one, which comes back and is computed again (simulated)"),
-         option("margin_ms", &S::margin, "ms", kTime, "preemptive: by so much more urgent it has to be"),
+                "A held request may displace a running one, which is computed again later (simulator only)"),
+         option("margin_ms", &S::margin, "ms", kTime, "With preemptive: how much more urgent the held request must be"),
          option("congested_ms", &S::congested, "ms", kTime,
-                "llf: only while requests wait longer than this to be dispatched, else first come first served; 0: "
-                "always")})
+                "llf only: use least laxity while requests wait longer than this before dispatch, and first come, "
+                "first served otherwise. 0: always least laxity")})
       .makes([](const ServiceOptions& o, const Making&) -> Result<std::shared_ptr<Order>> {
         return std::make_shared<Order>(o);
       });
@@ -440,14 +439,13 @@ void add_order(Registry& to, const char* name, const char* description) {
 void register_freesh(Registry& to) {
   to.add<SitePlannerOptions>(
         SlotKind::Scaling, "freesh",
-        "FREESH: which workers run at which site for which class, every half hour, by integer program",
+        "FREESH: an integer program chooses which workers run at which site for which class, every half hour",
         site_planner_options())
       .needs({.sites = true})
       .makes(make_site_planner);
-  to.add<MiadOptions>(
-        SlotKind::Frequency, "miad",
-        "FREESH: the clock rises by a factor when requests suffer and falls by a constant when they do not",
-        miad_options())
+  to.add<MiadOptions>(SlotKind::Frequency, "miad",
+                      "FREESH: the clock is multiplied by a factor on congestion and falls by a constant otherwise",
+                      miad_options())
       .reserve("margin")
       .admits([](const MiadOptions& o, const Making& making) { return floor_fits(o.floor, making); })
       .makes([](const MiadOptions& o, const Making&) -> Result<std::shared_ptr<policy::Miad>> {
@@ -455,8 +453,8 @@ void register_freesh(Registry& to) {
       });
   to.add<PrimalDualOptions>(
         SlotKind::Frequency, "primal-dual",
-        "FREESH: the controller that MIAD approximates: each request's log speed against the price of power, by "
-        "believed step times and power, and no clock at which a limit of latency is missed",
+        "FREESH: the primal-dual controller that MIAD approximates. It maximises the sum of log request speeds less "
+        "the price of power, by predicted step times and power, subject to the latency limits",
         primal_dual_options())
       .needs({.latency = true})
       .weighs_power([](const PrimalDualOptions&, Role) { return true; })
@@ -467,18 +465,15 @@ void register_freesh(Registry& to) {
         return std::make_shared<policy::PrimalDualClock>(o, *making.spec);
       });
   using R = RatedTurnsOptions;
-  to.add<R>(
-        SlotKind::Routing, kRatedTurns,
-        "FREESH: in turn, by fleet.weight, to workers with less in flight than at their rating",
-        {option(
-             "ratings", &R::ratings,
-             "CSV of what workers carry, in the columns of FREESH's release, looked up in WATTLE_DATA: a worker takes "
-             "as "
-             "many as it has in flight at its rating, rate times latency; types are pools, in the file's order; empty: "
-             "no bound but the next"),
-         option("partition", &R::partition, "ratings: the rows of this partition"),
-         option("max_in_flight_per_gpu", &R::max_in_flight_per_gpu, "requests", {0, 1'000'000},
-                "Likewise, of workers that ratings do not name; 0: no bound")})
+  to.add<R>(SlotKind::Routing, kRatedTurns,
+            "FREESH: workers with fewer requests in flight than at their rating take turns, weighted by fleet.weight",
+            {option("ratings", &R::ratings,
+                    "CSV of worker capacities in the format of FREESH's release, looked up in WATTLE_DATA. A worker "
+                    "may have as many requests in flight as at its rating (rate x latency); types are pools, in the "
+                    "file's order. Empty: no such limit"),
+             option("partition", &R::partition, "With ratings: the partition whose rows to use"),
+             option("max_in_flight_per_gpu", &R::max_in_flight_per_gpu, "requests", {0, 1'000'000},
+                    "Maximum requests in flight per GPU, for workers without a rating. 0: no limit")})
       .makes([](const R& o, const Making&) -> Result<std::shared_ptr<policy::WeightedRoundRobin>> {
         policy::WeightedRoundRobinOptions turns;
         turns.max_in_flight_per_gpu = o.max_in_flight_per_gpu;
@@ -490,8 +485,8 @@ void register_freesh(Registry& to) {
         return std::make_shared<policy::WeightedRoundRobin>(std::move(turns));
       });
   add_order<policy::EarliestDeadlineFirst>(to, "edf", "Earliest deadline first");
-  add_order<policy::ShortestRemainingFirst>(to, "srtf", "The shortest predicted service first");
-  add_order<policy::LeastLaxityFirst>(to, "llf", "FREESH: the least time to spare first");
+  add_order<policy::ShortestRemainingFirst>(to, "srtf", "Shortest remaining predicted service time first");
+  add_order<policy::LeastLaxityFirst>(to, "llf", "FREESH: least laxity first");
 }
 
 }  // namespace wattle::systems

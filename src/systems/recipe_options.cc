@@ -31,15 +31,15 @@ using config::option;
 const char* purpose(SlotKind slot) {
   switch (slot) {
     case SlotKind::Admission:
-      return "What admits, holds or rejects a request";
+      return "Policy that admits, holds or rejects requests";
     case SlotKind::Queueing:
-      return "Order of held requests";
+      return "Policy that orders held requests";
     case SlotKind::Routing:
-      return "What chooses a request's instance";
+      return "Policy that chooses a request's instance";
     case SlotKind::Frequency:
-      return "What chooses an instance's clock";
+      return "Policy that chooses an instance's clock";
     case SlotKind::Scaling:
-      return "What starts and drains instances";
+      return "Policy that starts and drains instances";
   }
   return "";
 }
@@ -48,9 +48,10 @@ std::vector<Option<calibrate::PredictorOptions>> predictor_options() {
   using P = calibrate::PredictorOptions;
   std::vector<Option<P>> all{
       choice("form", &P::form, {"linear", "linear-published", "gbdt", "gbdt-published", "gbdt-residual", "ips"},
-             "What is believed of step times: VoltanaLLM's lines, GreenServe's trees or throttLL'eM's model M; "
-             "published: by the papers' features and forms alone (linear knows ranges of prompts, their attention, and "
-             "what an engine's host takes beside its GPU); residual: trees on what the lines leave over"),
+             "Model that predicts step times. linear: piecewise linear in batch, KV tokens and prompt tokens, with "
+             "prompt attention and the engine's host time (based on VoltanaLLM); gbdt: boosted trees (GreenServe); "
+             "gbdt-residual: linear plus trees on its residuals; ips: throttLL'eM's model M. linear-published and "
+             "gbdt-published use only the features and forms of their papers"),
   };
   const auto learning = learning_options();
   all.insert(all.end(), learning.begin(), learning.end());
@@ -60,56 +61,58 @@ std::vector<Option<calibrate::PredictorOptions>> predictor_options() {
 std::vector<Option<LengthOptions>> length_options() {
   return {
       choice("source", &LengthOptions::source, {"none", "oracle", "classes", "confusion", "learned", "trees"},
-             "What predicts output lengths; oracle: the simulator's truth, with an error of error_p95; classes: a "
-             "five-class classifier as good as the measured BERT proxy model (simulator); confusion: a classifier into "
-             "the output sizes of [classes] (or [classify]) that is right in `accuracy` of all cases (simulator); "
-             "learned: online, by "
-             "tenant and prompt length; trees: boosted trees over hashed words of the prompt, its length, tenant, "
-             "model and cap, grown again every 500 answers (a simulated prompt has no words)"),
+             "What predicts output lengths. none: nothing; oracle: the true length plus the error error_p95 (simulator "
+             "only); classes: a five-class classifier as accurate as the published BERT proxy model (simulator only); "
+             "confusion: a classifier into the output sizes of [classes] or [classify] that is right with probability "
+             "accuracy (simulator only); learned: online, by tenant and prompt length; trees: boosted trees on hashed "
+             "prompt words, prompt length, tenant, model and max_tokens, retrained every 500 answers (simulated "
+             "prompts have no words)"),
       option("error_p95", &LengthOptions::error_p95, "", {0, 10},
-             "oracle: Gaussian error; 95 % of predictions are off by at most this share of the true length"),
+             "oracle: Gaussian prediction error, given as the relative error that 95 % of predictions stay within. 0: "
+             "exact"),
       option("quantile", &LengthOptions::quantile, "", {0.001, 0.999},
-             "learned, trees: share of answers that are to be no longer than predicted; classes: likewise, 0.5 or, "
-             "above it, "
-             "0.9"),
+             "learned, trees: share of answers that should be no longer than their prediction. classes: the same, but "
+             "only 0.5 or (for any higher value) 0.9"),
       option("fall_back", &LengthOptions::fall_back,
-             "The quantile of all lengths seen answers while it predicts no worse, and where there is no prediction; "
-             "confusion: never, it predicts classes"),
-      option("accuracy", &LengthOptions::accuracy, "", {0, 1}, "confusion: share of answers put into their own class"),
+             "Predict the quantile of all lengths seen so far while that is no less accurate, and where there is no "
+             "prediction. No effect on confusion, which predicts classes"),
+      option("accuracy", &LengthOptions::accuracy, "", {0, 1},
+             "confusion: share of answers that are predicted in their own class"),
       choice("errors", &LengthOptions::errors, {"neighbours", "measured"},
-             "confusion: neighbours: a class next to the right one; measured: in the proportions in which the BERT "
-             "proxy model erred, of three classes"),
+             "confusion: which class a wrong prediction names. neighbours: one next to the right class; measured: as "
+             "often as the BERT proxy model confused them, for three classes"),
       option("trees", &LengthOptions::trees,
-             "trees: file of `wattle forecast length train` that it begins with, beside the recipe; empty: none until "
-             "200 answers have ended"),
+             "trees: initial model, a file written by `wattle forecast length train` (looked up next to the recipe). "
+             "Empty: no predictions until 200 answers have finished"),
   };
 }
 
 std::vector<Option<control::EmergencyOptions>> emergency_options() {
   using E = control::EmergencyOptions;
   return {
-      option(
-          "mode", &E::mode,
-          "enforce: where requests are predicted to miss their deadlines, what waits is served by deadline, then "
-          "clocks rise, then requests that have not begun go elsewhere, then they are given back to clients; shadow: "
-          "journal only"),
-      option("period_ms", &E::period, "ms", {1, 3'600'000}, "Between two looks at what waits"),
-      option("boost_s", &E::boost, "s", {0, 86'400}, "How long a clock stays at the highest after a predicted miss"),
+      option("mode", &E::mode,
+             "What happens when requests are predicted to miss their deadlines. enforce: in this order, serve waiting "
+             "requests by deadline, raise clocks, move requests that have not started to another instance, return them "
+             "to their clients; shadow: only journal these steps; off: nothing"),
+      option("period_ms", &E::period, "ms", {1, 3'600'000}, "Time between two checks of the waiting requests"),
+      option("boost_s", &E::boost, "s", {0, 86'400},
+             "How long the clock stays at the maximum after the last predicted miss"),
       option("squash_after_s", &E::squash_after, "s", {0, 86'400},
-             "A request that is predicted to miss, has not begun and has waited for so long since its arrival is given "
-             "back: 503 with Retry-After; none: never"),
+             "A request that is predicted to miss its deadline, has not started and has waited this long since its "
+             "arrival is returned with status 503 and Retry-After. none: never"),
       option("squash_after_objectives", &E::squash_after_objectives, "", {0, 1'000'000},
-             "Likewise, as a multiple of the time that its objectives leave until its first token (its TTFT objective, "
-             "else its E2E objective less the answer); the sooner of both; none: never"),
+             "The same limit as a multiple of the time that its objectives leave until its first token (its TTFT "
+             "objective, or its E2E objective less the decode time). The earlier of both limits applies. none: no such "
+             "limit"),
       option("overflow", &E::overflow,
-             "In any mode: a request that its class's pool cannot take goes to a larger one; off: it is held"),
+             "A request that does not fit in its class's pool goes to a larger one, in any mode. Off: it is held"),
   };
 }
 
 Option<Recipe> predictor_file() {
   auto file = option("file", &calibrate::PredictorOptions::file,
-                     "A belief file of `wattle fit PROFILE`, by its path or beside the recipe, to believe "
-                     "instead of profiling the simulated engine");
+                     "Latency and power model written by `wattle fit PROFILE`, as a path or next to the recipe. Empty: "
+                     "the simulated engine is profiled instead");
   std::vector<Option<Recipe>> one;
   config::append<Recipe>(one, "predictor_", {&Recipe::predictor}, {file});
   return one.front();
@@ -165,8 +168,8 @@ const std::vector<Section>& sections() {
 const std::vector<Option<Recipe>>& general_options() {
   static const std::vector<Option<Recipe>> options = [] {
     std::vector<Option<Recipe>> all{
-        option("name", &Recipe::name, "Shown in reports; the file's name when absent"),
-        option("description", &Recipe::description, "One or two sentences for `wattle recipes`"),
+        option("name", &Recipe::name, "Name shown in reports. Empty: the file's name"),
+        option("description", &Recipe::description, "One or two sentences shown by `wattle recipes`"),
     };
     all.push_back(predictor_file());
     config::append<Recipe>(all, "predictor.", {&Recipe::predictor}, predictor_options());
@@ -175,11 +178,11 @@ const std::vector<Option<Recipe>>& general_options() {
     config::append<Recipe>(all, "classify.", {&Recipe::classes}, config::class_options());
     config::append<Recipe>(
         all, "classify.", {&Recipe::classes},
-        {option("one", &config::ClassOptions::one, "One class, whatever the scenario says: requests are not sorted"),
-         option(
-             "by_tier", &config::ClassOptions::by_tier,
-             "Requests of each [[tier]] are classes of their own, planned for in pools of their own where that takes "
-             "less power than one pool at the strictest objectives; for DynamoLLM's managers. Off: one pool")});
+        {option("one", &config::ClassOptions::one,
+                "Treat all requests as one class, even if the scenario has [classes]"),
+         option("by_tier", &config::ClassOptions::by_tier,
+                "Make the requests of each [[tier]] classes of their own, with separate pools where these take less "
+                "power than one pool at the strictest objectives. Used by policy dynamollm. Off: tiers share pools")});
     return all;
   }();
   return options;
@@ -188,7 +191,8 @@ const std::vector<Option<Recipe>>& general_options() {
 std::vector<Option<Recipe>> head_options(const Section& section) {
   std::vector<Option<PolicyChoice>> head{
       choice("policy", &PolicyChoice::policy, registry().names(section.slot), purpose(section.slot)),
-      option("mode", &PolicyChoice::mode, "enforce: decide and act; shadow: decide and journal only; off: do not ask"),
+      option("mode", &PolicyChoice::mode,
+             "enforce: decisions are applied; shadow: decisions are only journaled; off: the policy is not called"),
   };
   std::vector<Option<Recipe>> all;
   for (const Option<PolicyChoice>& part : head) {
@@ -203,20 +207,19 @@ std::vector<Option<Recipe>> head_options(const Section& section) {
     all.push_back(std::move(o));
   }
   if (section.slot == SlotKind::Scaling) {
-    all.push_back(option("scaling.period_s", &Recipe::scaling_period, "s", {0.001, 86'400}, "How often it plans"));
-    all.push_back(
-        option("scaling.surge", &Recipe::scaling_surge, "", {0, 1000},
-               "It plans at once, too, when a sixth of a period has brought so many times what it brought in the "
-               "last one; 0 (papers): when periods end"));
+    all.push_back(option("scaling.period_s", &Recipe::scaling_period, "s", {0.001, 86'400},
+                         "Time between two calls of the policy"));
+    all.push_back(option("scaling.surge", &Recipe::scaling_surge, "", {0, 1000},
+                         "Also plan immediately when the request rate over a sixth of a period exceeds this multiple "
+                         "of the previous period's rate. 0: only when a period ends (papers)"));
     all.push_back(option("scaling.at_once", &Recipe::scaling_at_once, "changes", {1, 1e6},
-                         "So many starts, drains, re-shards and moves are under way at most"));
+                         "Maximum number of starts, drains, re-shards and moves in progress at the same time"));
     all.push_back(option("scaling.profiled_together", &Recipe::profiled_together, "instances", {1, 64},
-                         "Load profiles are measured on so many instances that share the requests, each at the one "
-                         "with the fewest; 1 (paper): on one by itself"));
-    all.push_back(
-        option("scaling.profiled_quantile", &Recipe::profiled_quantile, "", {0.5, 0.999},
-               "An instance carries a load in load profiles when so large a share of requests is within their "
-               "objectives; none: 0.99, of workers at sites 0.9 (FREESH: the mean is)"));
+                         "Number of instances that share the load while load profiles are measured; each request goes "
+                         "to the one with the fewest. 1: a single instance (paper)"));
+    all.push_back(option("scaling.profiled_quantile", &Recipe::profiled_quantile, "", {0.5, 0.999},
+                         "Share of requests that must meet their objectives for a load to count as carried in load "
+                         "profiles. none: 0.99; for workers at sites 0.9 (FREESH: the mean latency has to meet them)"));
   }
   return all;
 }
@@ -244,7 +247,7 @@ const std::vector<config::OptionSpec>& recipe_keys() {
     };
     config::OptionSpec extends;
     extends.key = "extends";
-    extends.description = "The recipe this one starts from: a name, or a file beside it";
+    extends.description = "Recipe to start from: a name, or a file in the same folder";
     add(extends);
     for (const auto& o : general_options()) add(o);
     for (const Section& section : sections()) {

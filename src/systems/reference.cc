@@ -32,7 +32,8 @@ const char* title(SlotKind slot) {
 std::string slot_text(const Section& section) {
   std::string text = fmt::format("\n## [{}]\n", title(section.slot));
   if (section.members.size() > 1) {
-    text += fmt::format("\n`[{}]` sets the same key of both; a key written in one of them wins.\n", section.name);
+    text +=
+        fmt::format("\n`[{}]` sets a key for both; a key in one of the two sections takes precedence.\n", section.name);
   }
   text += config::kTableHead;
   const Recipe defaults;
@@ -49,19 +50,17 @@ std::string slot_text(const Section& section) {
 std::string recipe_page() {
   std::string text =
       std::string(config::kGeneratedPage) +
-      "# Recipe files\n\n"
-      "`recipes/NAME.toml`: which policies run, and how. Instances with role prefill take "
-      "`[frequency.prefill]`, decode and colocated ones `[frequency.decode]`.\n"
-      "A slot takes its policy's own keys and no others. Keys may also be set with `--set "
-      "SECTION.KEY=VALUE`.\n\n"
-      "`extends = \"NAME\"` starts from another recipe, a file beside this one or one of the project's; "
-      "a slot that names another policy leaves behind what the slot had.\n\n"
-      "Clocks are whole MHz or, on any GPU, `\"max\"` and `\"min\"` (the highest and lowest it can "
-      "lock), `\"0.7x\"` (that share of the highest, at the nearest step), `\"sweet+25%\"` (a quarter of the way "
-      "from the sweet spot to the highest; `\"sweet-25%\"`: a quarter of the way down to the lowest at which such a "
-      "GPU was measured or, if none was, to the lowest it can lock) and `\"sweet\"`: the clock of "
-      "least energy per token of the instance's own busiest kind of step (2,048 prompt tokens, or 128 "
-      "decodes with 1,024 tokens of context), by the engine's profile.\n";
+      "# Recipe files\n\n`recipes/NAME.toml`: which policies run, and their options. Prefill instances use "
+      "`[frequency.prefill]`, decode and colocated instances `[frequency.decode]`.\nA section takes only the keys of "
+      "its policy. Any key may also be set with `--set SECTION.KEY=VALUE`.\n\n`extends = \"NAME\"` starts from another "
+      "recipe, in the same folder or one of the project's. A section that names a different policy drops the other "
+      "recipe's options for it.\n\nA clock is a whole number of MHz or, on any GPU, one of:\n\n- `\"max\"`, `\"min\"`: "
+      "the highest and lowest clock that the GPU can lock\n- `\"0.7x\"`: a share of the highest clock, rounded to the "
+      "nearest step\n- `\"sweet\"`: the sweet spot, the clock of least energy per token by the engine's profile, for "
+      "2,048 prompt tokens (prefill) or 128 decodes with 1,024 tokens of context\n- `\"sweet+25%\"`: a quarter of the "
+      "way from the sweet spot to the highest clock\n- `\"sweet-25%\"`: a quarter of the way from the sweet spot down "
+      "to the lowest clock at which this GPU was measured or, if none of them is as low as the sweet spot, the lowest "
+      "that it can lock\n";
   text += config::tables(general_options(), false);
   for (const Section& section : sections()) {
     const bool refined = section.name.find('.') != std::string::npos;

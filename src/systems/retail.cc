@@ -33,22 +33,24 @@ Result<void> admits(const RetailOptions&, const Making& making) {
 }  // namespace
 
 void register_retail(Registry& to) {
-  to.add<RetailOptions>(SlotKind::Admission, kRetail, "Everything enters; the queue is known to the clocks",
+  to.add<RetailOptions>(SlotKind::Admission, kRetail,
+                        "Admits everything; clocks are chosen with knowledge of the queue",
                         {option("margin", &RetailOptions::margin, "", {0, 0.95},
-                                "Share of slo.e2e_ms kept in reserve; reports use the stated SLO"),
+                                "Share of slo.e2e_ms kept in reserve. Reports use the objective without it"),
                          option("length_inflation", &RetailOptions::inflation, "", {0, 100},
-                                "Predicted lengths are taken this share longer")})
+                                "Predicted output lengths are increased by this share")})
       .needs({.request_latency = true, .step_reports = true})
       .reserve("margin")
       .admits(admits)
       .makes([](const RetailOptions& o, const Making& making) -> Result<std::shared_ptr<policy::Retail>> {
         return std::make_shared<policy::Retail>(o, retail_clock(making.recipe));
       });
-  to.add<RetailClockOptions>(SlotKind::Frequency, kRetail, "The lowest clock that suits every queued request",
-                             {option("clocks_mhz", &RetailClockOptions::clocks, "MHz", config::kClockBounds,
-                                     "The clocks to choose from, ascending; empty: every step of the GPU"),
-                              option("lowest_clock_mhz", &RetailClockOptions::lowest_clock, "MHz", config::kClockBounds,
-                                     "With clocks_mhz empty: steps of the GPU below this are left out; min: none")})
+  to.add<RetailClockOptions>(
+        SlotKind::Frequency, kRetail, "The lowest clock at which every queued request meets its objective",
+        {option("clocks_mhz", &RetailClockOptions::clocks, "MHz", config::kClockBounds,
+                "Clocks to choose from, in ascending order. Empty: all clocks that the GPU can lock"),
+         option("lowest_clock_mhz", &RetailClockOptions::lowest_clock, "MHz", config::kClockBounds,
+                "With clocks_mhz empty: lowest clock to use. min: no limit")})
       .hosted_by(Host::Admission)
       .makes(share_admission<policy::Retail, RetailClockOptions>);
 }

@@ -47,15 +47,17 @@ std::vector<config::Option<ThrottllemOptions>> admission_options() {
   using A = ThrottllemOptions;
   return {
       option("margin", &A::margin, "", {0, 0.95},
-             "Share of slo.tbt_ms and slo.e2e_ms kept in reserve; reports use the stated SLO"),
-      option("length_inflation", &A::inflation, "", {0, 100}, "Predicted lengths are taken this share longer"),
+             "Share of slo.tbt_ms and slo.e2e_ms kept in reserve. Reports use the objectives without it"),
+      option("length_inflation", &A::inflation, "", {0, 100}, "Predicted output lengths are increased by this share"),
       option("grace_iterations", &A::grace, "iterations", {0, 1'000'000},
-             "A request may outlive its prediction by so many before it is projected at max_tokens"),
+             "Number of iterations by which a request may exceed its predicted length before it is projected as "
+             "overrun says"),
       option("overrun", &A::outlived,
-             "A request that outlives its prediction is projected at max_tokens (limit, paper), or first at what "
-             "requests as long have become so far (residual)"),
-      option("count_prefill", &A::count_prefill,
-             "Admission counts computing prompts against running requests' deadlines; off: paper"),
+             "Assumed length of a request that exceeds its prediction. limit: its max_tokens (paper); residual: first "
+             "the typical final length of requests that have become this long, then max_tokens"),
+      option(
+          "count_prefill", &A::count_prefill,
+          "Count the time for computing prompts when admission checks the deadlines of running requests. Off: paper"),
   };
 }
 
@@ -63,22 +65,24 @@ std::vector<config::Option<ThrottllemClockOptions>> clock_options() {
   using C = ThrottllemClockOptions;
   return {
       option("pick", &C::pick,
-             "Of the clocks that keep every objective the lowest (paper), or the one at which what runs takes least "
-             "predicted energy (least-energy)"),
+             "Which of the clocks that meet every objective to use. lowest: the lowest (paper); least-energy: the one "
+             "with the least predicted energy for the running requests"),
       option("clocks_mhz", &C::clocks, "MHz", config::kClockBounds,
-             "The clocks to choose from, ascending; empty: every step of the GPU"),
-      option(
-          "lowest_clock_mhz", &C::lowest_clock, "MHz", config::kClockBounds,
-          "With clocks_mhz empty: steps of the GPU below this are left out (ours: below its energy-optimal clock the "
-          "same batch takes longer and more energy); min: none (paper)"),
-      option("park_idle", &C::park_idle, "Lock idle_clock_mhz while there is no work; off: the clock stays"),
-      option("idle_clock_mhz", &C::idle_clock, "MHz", config::kClockBounds, "Clock of an instance without work"),
+             "Clocks to choose from, in ascending order. Empty: all clocks that the GPU can lock"),
+      option("lowest_clock_mhz", &C::lowest_clock, "MHz", config::kClockBounds,
+             "With clocks_mhz empty: lowest clock to use. Below the energy-optimal clock the same batch takes both "
+             "longer and more energy. min: no limit (paper)"),
+      option("park_idle", &C::park_idle,
+             "Lock idle_clock_mhz while the instance has no work. Off: keep the last clock"),
+      option("idle_clock_mhz", &C::idle_clock, "MHz", config::kClockBounds,
+             "Clock to lock while the instance has no work"),
       option("margin", &C::margin, "", {0, 0.95},
-             "Share of the objectives that the clock leaves unused, on top of admission's margin; paper: 0"),
+             "Share of the objectives that the clock leaves unused, in addition to admission's margin. 0: paper"),
       option("on_leave", &C::on_leave,
-             "Choose again when a request ends or outlives its prediction; off: on admission only (paper)"),
+             "Also choose a new clock when a request finishes or exceeds its predicted length. Off: only on admission "
+             "(paper)"),
       option("max_while_held", &C::max_while_held,
-             "Highest clock while requests are held; off: the clock does not know of the queue (paper)"),
+             "Use the highest clock while requests are held. Off: the clock ignores the queue (paper)"),
   };
 }
 
@@ -104,9 +108,10 @@ Result<void> throttllem_admits(const ThrottllemOptions&, const Making& making) {
 std::vector<config::Option<SmallestEngineOptions>> scaling_options() {
   using S = SmallestEngineOptions;
   return {
-      option("margin", &S::margin, "", {0, 0.95}, "Share of each maximum load kept free; paper: 0"),
+      option("margin", &S::margin, "", {0, 0.95}, "Share of each instance's maximum load kept free. 0: paper"),
       option("grace_s", &S::grace, "s", {0, 86'400},
-             "How long a new instance gives way to larger ones only; none: its spawn time (paper)"),
+             "For this long after its start, a new instance may only be replaced by a larger one. none: its start-up "
+             "time (paper)"),
   };
 }
 
@@ -130,7 +135,7 @@ Result<std::shared_ptr<policy::ScalingPolicy>> make_smallest_engine(const Smalle
 
 void register_throttllem(Registry& to) {
   to.add<ThrottllemOptions>(SlotKind::Admission, kThrottllem,
-                            "Admits what a projection of batch and KV cache says keeps every objective",
+                            "Admits a request if a projection of batch and KV cache meets every objective",
                             admission_options())
       .needs({.latency = true, .step_reports = true})
       .admits(throttllem_admits)
@@ -139,7 +144,7 @@ void register_throttllem(Registry& to) {
         return std::make_shared<policy::Throttllem>(o, throttllem_clock(making.recipe), making.length);
       });
   to.add<ThrottllemClockOptions>(SlotKind::Frequency, kThrottllem,
-                                 "A clock that keeps every objective by the same projection", clock_options())
+                                 "A clock at which the same projection meets every objective", clock_options())
       .needs({.latency = true})
       .reserve("margin")  // admission's would hold requests back until they are late
       .weighs_power([](const ThrottllemClockOptions& o, Role) { return o.pick == ClockPick::LeastEnergy; })
@@ -149,7 +154,7 @@ void register_throttllem(Registry& to) {
       })
       .makes(share_admission<policy::Throttllem, ThrottllemClockOptions>);
   to.add<SmallestEngineOptions>(SlotKind::Scaling, "smallest-engine",
-                                "One instance, the smallest [[fleet]] that carries the rate", scaling_options())
+                                "One instance, of the smallest [[fleet]] that carries the load", scaling_options())
       .reserve("margin")
       .makes(make_smallest_engine);
 }

@@ -40,42 +40,46 @@ struct TileAwareOptions {
 std::vector<config::Option<EcoFreqOptions>> eco_freq_options() {
   using F = EcoFreqOptions;
   return {
-      option("clocks_mhz", &F::clocks, "MHz", config::kClockBounds, "The clocks to choose from, ascending"),
-      option("park_idle", &F::park_idle, "Lock idle_clock_mhz while there is no work; off: the lowest of clocks_mhz"),
-      option("idle_clock_mhz", &F::idle_clock, "MHz", config::kClockBounds, "Clock of an instance without work"),
-      option(
-          "margin", &F::margin, "", {0, 0.95},
-          "Share of slo.ttft_ms and slo.itl_ms (not stated: slo.tbt_ms) kept in reserve; reports use the stated SLO"),
-      option("dwell_ms", &F::dwell, "ms", {0, 3'600'000}, "Shortest time from a raise to the next decrease"),
+      option("clocks_mhz", &F::clocks, "MHz", config::kClockBounds, "Clocks to choose from, in ascending order"),
+      option("park_idle", &F::park_idle,
+             "Lock idle_clock_mhz while the instance has no work. Off: the lowest of clocks_mhz"),
+      option("idle_clock_mhz", &F::idle_clock, "MHz", config::kClockBounds,
+             "Clock to lock while the instance has no work"),
+      option("margin", &F::margin, "", {0, 0.95},
+             "Share of slo.ttft_ms and slo.itl_ms (slo.tbt_ms if there is no ITL objective) kept in reserve. Reports "
+             "use the objectives without it"),
+      option("dwell_ms", &F::dwell, "ms", {0, 3'600'000},
+             "Minimum time between raising the clock and lowering it again"),
       option("overrun_ms", &F::overrun, "ms", {0, 600'000},
-             "A step that outlasts its prediction by this much raises the clock at once; 0: never"),
-      option(
-          "late_handovers", &F::late_handovers, "", {0, 0.5},
-          "Share of first tokens that may be late as they wait for the decode engine, by the newest of them: shorter "
-          "steps on prefill and decode instances; 0: not looked at (paper)"),
+             "The clock is raised immediately when a step takes this much longer than predicted. 0: never"),
+      option("late_handovers", &F::late_handovers, "", {0, 0.5},
+             "Prefill and decode apart: share of first tokens that may miss slo.ttft_ms because they wait for a step "
+             "of the decode engine. Step times on both sides are limited to keep to it, based on the most recent first "
+             "tokens. 0: these waits are ignored (paper)"),
       option("step_yield", &F::step_yield, "", {0, 1},
-             "Share of the tokens beyond one that a decode instance's step gives a request (speculative decoding, as "
-             "reported) by which a step may exceed slo.itl_ms where it must; 0: not looked at (paper)"),
+             "Speculative decoding on decode instances: when even the highest clock misses slo.itl_ms, a step may take "
+             "longer by this share of the extra tokens (beyond one) that it yields per request, as reported by the "
+             "engine. 0: no extension (paper)"),
       option("late_tokens", &F::late_tokens, "", {0, 0.5},
-             "Where prompts and decodes share steps: share of gaps that may be beyond slo.itl_ms, and of first tokens "
-             "beyond slo.ttft_ms, besides those that are at the highest clock, as the price of less energy; 0: not "
-             "weighed "
+             "Colocated instances: share of token gaps (slo.itl_ms) and first tokens (slo.ttft_ms) that may be late to "
+             "save energy, in addition to those late at the highest clock. 0: every step has to meet the objectives "
              "(paper)"),
       option("late_requests", &F::late_requests, "", {0, 0.5},
-             "late_tokens: share of requests that may miss their objectives before less of it, and then of the energy "
-             "saved, is given up; besides those that no instance keeps, where a load profile says so; 0: not looked "
-             "at"),
+             "With late_tokens: share of requests that may miss their objectives, in addition to those that no "
+             "instance can serve in time according to a load profile. While more do, late_tokens is reduced, then "
+             "clocks are raised. 0: no such feedback"),
       option("newcomers", &F::newcomers,
-             "late_tokens: no step is so long that the first token of who comes while it runs would be late for it"),
+             "With late_tokens: limit step times so that a request that arrives during a step still gets its first "
+             "token in time"),
       option("carries_load", &F::carries_load,
-             "A decode instance runs at no clock at which its batch would outgrow what the highest clock steps within "
-             "slo.itl_ms, or its KV cache holds; off: paper"),
+             "Decode instances do not use clocks at which their batch would outgrow the KV cache, or the largest batch "
+             "that the highest clock decodes within slo.itl_ms. Off: paper"),
       option("later_chunks", &F::later_chunks,
-             "A step that computes a part of a prompt (chunked prefill) leaves its objective's time for the rest; off: "
-             "paper"),
+             "Chunked prefill: a step that computes part of a prompt gets only that part's share of the time left for "
+             "the first token. Off: all of it (paper)"),
       option("raises_in_vain", &F::raises_in_vain,
-             "Where no clock meets the objective: the highest, though a lower one is as fast, as where an engine's "
-             "host decides (paper); off: the lowest that is as fast"),
+             "When no clock meets the objective, use the highest, even if a lower one is as fast, for example because "
+             "the engine's host CPU is the bottleneck (paper). Off: the lowest that is as fast"),
       decision_window(),
   };
 }
@@ -84,16 +88,18 @@ std::vector<config::Option<EcoRouteOptions>> eco_route_options() {
   using R = EcoRouteOptions;
   return {
       option("max_spread_mhz", &R::max_spread, "MHz", {0, 10'000},
-             "Delta; a request that would widen the spread of clocks further is placed by beyond_spread"),
+             "Delta in the papers: maximum difference between the highest and lowest clock of the decode instances. A "
+             "request that would exceed it is placed by beyond_spread"),
       beyond_spread(),
       option("borders", &R::borders,
-             "clocks: a request costs more where it raises a clock (paper); tiles: there, and where it begins a tile "
-             "of the batch; fills tiles, and max_spread_mhz and beyond_spread play no part"),
+             "What makes a placement costly. clocks: the request raises the instance's clock (paper); tiles: that, or "
+             "it starts a new tile of the batch. Tiles are then filled one by one, and max_spread_mhz and "
+             "beyond_spread have no effect"),
       option("spare_overloaded", &R::spare_overloaded,
-             "No request to an instance that even its highest clock could not keep within slo.itl_ms, while another "
-             "instance can; off: paper"),
+             "Do not send requests to an instance that would miss slo.itl_ms even at its highest clock while another "
+             "one would not. Off: paper"),
       option("overload_margin", &R::overload_margin, "share", {0, 0.99},
-             "Share of slo.itl_ms kept in reserve there, whatever eco-freq's margin is"),
+             "Share of slo.itl_ms kept in reserve by spare_overloaded, independent of eco-freq's margin"),
   };
 }
 
@@ -172,12 +178,12 @@ void register_voltanallm(Registry& to) {
         return std::make_shared<policy::EcoFreq>(options, *making.spec);
       });
   to.add<EcoRouteOptions>(SlotKind::Routing, "eco-route",
-                          "EcoRoute, for the decode leg: where no clock has to rise for the request",
+                          "EcoRoute, for decode instances: prefers an instance whose clock does not have to rise",
                           eco_route_options())
       .makes(make_eco_route);
   to.add<TileAwareOptions>(
-        SlotKind::Routing, "tile-aware", "Fills tiles of a fixed size",
-        {option("tile_requests", &TileAwareOptions::tile_requests, "requests", {1, 1'000'000}, "Requests in a tile")})
+        SlotKind::Routing, "tile-aware", "Fills the batch of each instance in tiles of a fixed size",
+        {option("tile_requests", &TileAwareOptions::tile_requests, "requests", {1, 1'000'000}, "Requests per tile")})
       .makes([](const TileAwareOptions& o, const Making&) -> Result<std::shared_ptr<policy::TileAware>> {
         return std::make_shared<policy::TileAware>(o.tile_requests);
       });

@@ -10,16 +10,16 @@ namespace wattle::systems {
 void register_wattle(Registry& to) {
   using config::option;
   using Options = policy::BestBatchOptions;
-  to.add<Options>(
-        SlotKind::Routing, "best-batch",
-        "Ours, for the decode leg: fills instances one after the other, each up to the batch at which a token "
-        "takes least energy",
-        {option("overload_margin", &Options::overload_margin, "share", {0, 0.99},
-                "Share of slo.itl_ms and slo.ttft_ms kept in reserve by the batch that an instance is filled to, or "
-                "eco-freq's margin where that is more"),
-         option("late_handovers", &Options::late_handovers, "", {0, 0.5},
-                "Share of first tokens that may be late as they wait for the decode engine, by the newest of "
-                "them: no batch whose steps are too long for the others; 0: not looked at")})
+  to.add<Options>(SlotKind::Routing, "best-batch",
+                  "Ours, for decode instances: fills one instance after the other, each up to the batch of least "
+                  "energy per token",
+                  {option("overload_margin", &Options::overload_margin, "share", {0, 0.99},
+                          "Share of slo.itl_ms and slo.ttft_ms kept in reserve when an instance's largest batch is "
+                          "computed. eco-freq's margin applies if it is larger"),
+                   option("late_handovers", &Options::late_handovers, "", {0, 0.5},
+                          "Share of first tokens that may miss slo.ttft_ms because they wait for a step of the decode "
+                          "engine. It limits step times, and with them batches, based on the most recent first tokens. "
+                          "0: these waits are ignored")})
       .needs({.latency = true})
       .weighs_power([](const Options&, Role) { return true; })
       .makes([](const Options& o, const Making& making) -> Result<std::shared_ptr<policy::BestBatch>> {

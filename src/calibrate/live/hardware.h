@@ -1,5 +1,5 @@
 #pragma once
-// The GPUs of the engine that is profiled, and the locks on their clocks.
+// The GPUs of the profiled engine, and their clock locks.
 #include <atomic>
 #include <memory>
 #include <string>
@@ -15,29 +15,29 @@
 
 namespace wattle::calibrate {
 
-/// Between two looks at what is to change.
+/// Polling interval while waiting for a change.
 inline constexpr Span kLook = Span::ms(5);
 
 struct HardwareOptions {
-  std::vector<std::string> gpus;  ///< by index or UUID; empty: no power is measured and no clock set
+  std::vector<std::string> gpus;  ///< by index or UUID; empty: neither power nor clocks
   node::KeeperOptions keeper;
-  std::vector<MegaHertz> clocks;  ///< each of them must be on offer; empty: none is to be locked
-  bool locks = false;             ///< clocks are to be locked
-  Span settle = Span::ms(200);    ///< from a lock to steps at that clock: a transition, and the meter's last jump
+  std::vector<MegaHertz> clocks;  ///< all must be supported; empty: none is locked
+  bool locks = false;             ///< lock clocks
+  Span settle = Span::ms(200);    ///< from a lock until steps count: clock transition and the meter's last update
 };
 
 class Hardware {
  public:
-  /// Errors: no GPU of that name; a clock it does not offer; no guardian to be had.
+  /// Errors: unknown GPU; unsupported clock; the guardian cannot be started.
   [[nodiscard]] static Result<std::unique_ptr<Hardware>> open(const HardwareOptions& options);
 
-  /// Returns once every GPU has taken the lock and had time to follow it, or `stop` is set. Errors: it cannot be
+  /// Returns when every GPU has accepted the lock and had time to follow it, or `stop` is set. Errors: it cannot be
   /// locked; the driver does not answer.
   [[nodiscard]] Result<void> lock(MegaHertz clock, const std::atomic<bool>& stop);
-  /// GPUs that did not let go in time.
+  /// Unlocks; returns the GPUs that could not be unlocked in time.
   std::vector<std::string> release();
 
-  /// What all GPUs offer, ascending; empty: the driver does not tell.
+  /// Clocks that all GPUs support, ascending; empty: unknown.
   [[nodiscard]] const std::vector<MegaHertz>& offered() const { return offered_; }
   [[nodiscard]] const PowerLog* power() const { return power_.get(); }            ///< null without GPUs
   [[nodiscard]] const std::vector<std::string>& facts() const { return facts_; }  ///< provenance lines

@@ -1,6 +1,6 @@
 #pragma once
-// throttLL'eM's collection procedure for its performance model M (section IV-C1) on a live engine. The simulated engine
-// has apps/rate_profile.h.
+// throttLL'eM's collection procedure for its performance model M (section IV-C1) on a live engine. For the simulated
+// engine see calibrate/rate_profile.h.
 #include <atomic>
 #include <string>
 #include <vector>
@@ -14,7 +14,7 @@
 
 namespace wattle::calibrate {
 
-/// While some clock was held.
+/// A time during which a clock was locked.
 struct ClockWindow {
   MegaHertz clock;
   Instant begin, end;
@@ -24,20 +24,20 @@ struct ClockWindow {
 [[nodiscard]] std::optional<Stretch> steps_within(const Lockstep& run, const ClockWindow& window, std::int64_t least);
 
 struct RateCollectorOptions {
-  std::vector<MegaHertz> clocks;  ///< drawn from; not empty
-  Span window = Span::s(1);       ///< of one measurement; the paper logs every second
+  std::vector<MegaHertz> clocks;  ///< clocks to draw from; not empty
+  Span window = Span::s(1);       ///< of one measurement; the paper logs once per second
 };
 
-/// The paper's monitoring agent: lets a batch run until it fills the cache, and over and over draws a clock, waits
-/// until it holds, and counts the iterations of one window.
+/// The paper's monitoring agent: runs a batch until it fills the cache, and repeatedly draws a clock, waits until it is
+/// in effect, and counts the iterations of one window.
 class RateCollector {
  public:
-  /// `tap`: null where steps are inferred from the streams. All outlive this.
+  /// `tap`: null if steps are inferred from the streams. All outlive this.
   RateCollector(RateCollectorOptions options, StreamLoad& load, Hardware& hardware, const TelemetryTap* tap,
                 const std::atomic<bool>& stop)
       : options_(std::move(options)), load_(load), hardware_(hardware), tap_(tap), stop_(stop) {}
 
-  /// One batch. Empty, or why it gave nothing. Errors: a clock that cannot be locked.
+  /// Measures one batch. Returns an empty string, or why there is no result. Errors: a clock that cannot be locked.
   [[nodiscard]] Result<std::string> visit(const Cell& cell);
   [[nodiscard]] const std::vector<predict::ProfileRow>& rows() const { return rows_; }
 

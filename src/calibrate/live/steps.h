@@ -1,5 +1,5 @@
 #pragma once
-// An engine's steps, read off the token streams of its clients: tokens that arrive together come of one step. Pure.
+// Infers an engine's steps from its clients' token streams: tokens that arrive together come from one step. Pure.
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -11,51 +11,52 @@
 
 namespace wattle::calibrate {
 
-/// One request as its client saw it.
+/// One request as seen by its client.
 struct StreamRecord {
   Instant sent;
-  std::vector<Instant> tokens;          ///< arrival of each event with text
-  std::int64_t prompt_tokens = 0;       ///< as the engine counts them, else as asked for
-  std::int64_t completion_tokens = -1;  ///< as the engine counts them; -1: it does not say
-  std::string failure;                  ///< empty: it ended as it should
+  std::vector<Instant> tokens;          ///< arrival time of each event with text
+  std::int64_t prompt_tokens = 0;       ///< as counted by the engine, or as requested
+  std::int64_t completion_tokens = -1;  ///< as counted by the engine; -1: not reported
+  std::string failure;                  ///< empty: it ended normally
 };
 
-/// A run of steps that decode the same requests: step k ends at at[k + 1], began at at[k] and reads
-/// kv_first + k x requests tokens of context.
+/// Consecutive steps that decode the same requests: step k lasts from at[k] to at[k + 1] and reads kv_first + k x
+/// requests tokens of context.
 struct Lockstep {
   std::int32_t requests = 0;
   std::int64_t kv_first = 0;
   std::vector<Instant> at;
-  double together = 1.0;  ///< share of tokens that came with the others of their step, within half a step
+  double together = 1.0;  ///< share of tokens that arrived with the others of their step, within half a step
 };
 
-/// The steps in which all these streams decode, from the last one's first token to the first one's end. A stream gets
-/// one token a step, so a token belongs to the step its place in the stream says; only where each stream stood when the
-/// last one began is inferred from time, and of that the median over the whole stream. A step's end is the median
-/// arrival of its tokens. None: a stream without two tokens, or no step in common.
+/// The steps in which all these streams decode, from the first token of the last stream to the end of the first. Each
+/// stream gets one token per step, so a token's position in its stream determines its step; only each stream's position
+/// when the last one started is inferred from time, as the median over the whole stream. A step ends at the median
+/// arrival of its tokens. None: a stream with fewer than two tokens, or no common step.
 [[nodiscard]] std::optional<Lockstep> find_lockstep(std::span<const StreamRecord> streams);
 
-/// Part of a Lockstep as one measurement.
+/// A part of a Lockstep as one measurement.
 struct Stretch {
   Instant begin, end;
   std::int64_t steps = 0;
-  Span step;  ///< median over half-way differences: what a late wake-up of ours or a stall of the engine moves least
+  Span step;  ///< median of differences over half the stretch: least affected by a late wake-up here or a stall of the
+              ///< engine
   std::int64_t kv_tokens = 0;  ///< mean
 };
 
 /// Cuts it into up to `parts` stretches of at least `least` steps each.
 [[nodiscard]] std::vector<Stretch> stretches(const Lockstep& run, std::int64_t parts, std::int64_t least);
 
-/// A step of whole prompts, inferred from first tokens that arrive together.
+/// A step that computes whole prompts, inferred from first tokens that arrive together.
 struct PromptStep {
   Instant begin, end;
   std::int32_t requests = 0;
   std::int64_t tokens = 0;
 };
 
-/// First tokens less than 2 ms apart come of one step. It began when the one before ended or, on an engine that was
-/// idle then, `overhead` after the earliest of its requests was sent: what the way there and back takes without the
-/// step. True while prompts are not split over steps.
+/// First tokens less than 2 ms apart come from one step. It began when the previous one ended or, if the engine was
+/// idle, `overhead` after its earliest request was sent: the round trip without the step. Valid if prompts are not
+/// split over steps.
 [[nodiscard]] std::vector<PromptStep> prompt_steps(std::span<const StreamRecord> streams, Span overhead);
 
 }  // namespace wattle::calibrate

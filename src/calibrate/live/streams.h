@@ -1,5 +1,6 @@
 #pragma once
-// Load for `wattle profile`: streamed completions against an OpenAI endpoint, and when each token came.
+// Load generator of `wattle profile`: streamed completions from an OpenAI endpoint, with the arrival time of each
+// token.
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -21,31 +22,31 @@ struct StreamPlan {
   std::int32_t output_tokens = 1;
 };
 
-/// One endpoint and its connections. Calls block; one at a time.
+/// One endpoint and its connections. Calls block; only one at a time.
 class StreamLoad {
  public:
-  /// Prompts are numbered from `serial`, so that two runs with different ones share no prompt. Errors: no URL; a name
+  /// Prompts are numbered from `serial`, so that runs with different numbers share no prompt. Errors: not a URL; a name
   /// that does not resolve.
   [[nodiscard]] static Result<std::unique_ptr<StreamLoad>> make(const std::string& url, loadgen::PromptForm form,
                                                                 std::uint64_t serial);
   ~StreamLoad();
 
   struct Served {
-    std::string model;                ///< the first it names
-    std::int64_t context_tokens = 0;  ///< most of prompt and output together; 0: it does not say
+    std::string model;                ///< the first in its list
+    std::int64_t context_tokens = 0;  ///< maximum of prompt and output together; 0: not reported
   };
-  /// Errors: it cannot be reached; it serves none.
+  /// Errors: it cannot be reached; it serves no model.
   [[nodiscard]] Result<Served> served();
-  /// A page of the endpoint. Errors: it cannot be reached; another status than 200.
+  /// Gets a page of the endpoint. Errors: it cannot be reached; a status other than 200.
   [[nodiscard]] Result<std::string> page(const std::string& path);
   void use_model(const std::string& model);
 
-  /// Sends each at its time and waits for all of them; `stop` cuts them off. No two prompts begin alike, so that no
+  /// Sends each request at its time and waits for all; `stop` aborts them. No two prompts share a prefix, so that no
   /// prefix cache answers.
   [[nodiscard]] std::vector<StreamRecord> run(std::span<const StreamPlan> plans, const std::atomic<bool>& stop);
 
-  /// How long the endpoint takes to refuse a prompt of this length for a model it does not have: the way there and
-  /// back, and the reading of the body, without a step. None when it does not refuse.
+  /// Time in which the endpoint refuses a prompt of this length for an unknown model: the round trip, and parsing of
+  /// the body, without a step. None if it does not refuse.
   [[nodiscard]] std::optional<Span> refusal(std::int32_t prompt_tokens);
 
  private:
@@ -54,8 +55,8 @@ class StreamLoad {
   std::unique_ptr<Impl> impl_;
 };
 
-/// What an engine says in the body of a refusal or of an error event, on one line and cut short: vLLM's, SGLang's,
-/// llama.cpp's and Dynamo's forms, else the text itself.
+/// The message in the body of an engine's error response or error event, shortened to one line: vLLM's, SGLang's,
+/// llama.cpp's and Dynamo's formats, otherwise the text itself.
 [[nodiscard]] std::string words_of(std::string_view body);
 
 }  // namespace wattle::calibrate

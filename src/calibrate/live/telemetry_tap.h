@@ -1,5 +1,5 @@
 #pragma once
-// Steps as the engine itself tells them: its forward-pass metrics, kept with the time each came.
+// Steps as reported by the engine: its forward-pass metrics with their arrival times.
 #include <atomic>
 #include <memory>
 #include <mutex>
@@ -16,18 +16,19 @@ namespace wattle::calibrate {
 
 class TelemetryTap {
  public:
-  /// Errors: an endpoint ZeroMQ cannot parse.
+  /// Errors: an endpoint that ZeroMQ cannot parse.
   [[nodiscard]] static Result<std::unique_ptr<TelemetryTap>> start(const std::string& endpoint);
   ~TelemetryTap();
 
-  /// The longest run of steps in [begin, end] that decode exactly so many requests and no prompt.
+  /// The longest run of steps in [begin, end] that decode exactly this many requests and no prompt.
   [[nodiscard]] std::optional<Lockstep> lockstep(Instant begin, Instant end, std::int32_t requests) const;
-  /// The steps in [begin, end] that compute prompts and nothing else.
+  /// The steps in [begin, end] that compute only prompts.
   [[nodiscard]] std::vector<PromptStep> prompt_steps(Instant begin, Instant end) const;
   [[nodiscard]] std::int64_t received() const;
 
  private:
-  /// One message. Engines tell a step as it begins (ours) or when it has ended, with its duration (SGLang, vLLM).
+  /// One message. Engines report a step when it starts (our plugin) or when it has ended, with its duration (SGLang,
+  /// vLLM).
   struct Observed {
     Instant at;
     bool at_start = false;

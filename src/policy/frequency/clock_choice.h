@@ -1,5 +1,5 @@
 #pragma once
-// The one rule by which EcoFreq picks a clock, as a pure function, so that a router can ask what EcoFreq would do.
+// EcoFreq's choice of a clock as a pure function, so that routing policies can predict it.
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -9,31 +9,31 @@
 
 namespace wattle::policy {
 
-/// Where prompts wait for prompts: so many of the longest steps fit into a first token's objective.
+/// Where prompts wait for other prompts' steps, the longest step may take this fraction (1/4) of the TTFT objective.
 inline constexpr std::int64_t kStepsOfAFirstToken = 4;
 
-/// What is left of an objective; max() where it is absent or max() itself. `margin`: a share of it, in [0, 1).
+/// The objective less its margin; max() if the objective is absent or max(). `margin`: a share of it, in [0, 1).
 [[nodiscard]] inline Span reserve(std::optional<Span> objective, double margin) {
   if (!objective || *objective == Span::max()) return Span::max();
   return Span::from_seconds(objective->seconds() * (1.0 - margin));
 }
 
-/// F and what a step may take, after the margin.
+/// The clocks to choose from (F), and the time budgets of a step, after the margin.
 struct ClockRule {
   std::vector<MegaHertz> clocks;  ///< F, ascending, not empty
-  Span ttft = Span::max();        ///< of a step with prompt tokens, less their longest wait
-  Span itl = Span::max();         ///< of a step with decodes
-  bool raises_in_vain = true;     ///< to max(F) where no clock meets the budget, though a lower one is as fast
+  Span ttft = Span::max();        ///< for steps with prompt tokens, from which their longest wait is subtracted
+  Span itl = Span::max();         ///< for steps with decodes
+  bool raises_in_vain = true;     ///< if no clock meets the budget: max(F), even if a lower clock is as fast
 };
 
-/// `clocks` on this instance, equal ones once, and its objectives less `margin`, a share in [0, 1); an absent objective
-/// bounds nothing. Clocks that do not ascend, or none, are a programming error.
+/// `clocks` in MHz on this instance, without duplicates, and its objectives less `margin`, a share in [0, 1); an absent
+/// objective sets no bound. An empty list, or clocks that do not ascend, are a programming error.
 [[nodiscard]] ClockRule make_clock_rule(std::span<const ClockSetting> clocks, const InstanceSpec& spec, double margin,
                                         bool raises_in_vain = true);
 
-/// How instances choose their clocks, for a router that asks.
+/// How instances choose their clocks, for routing policies.
 struct ClocksOfInstances {
-  std::vector<ClockSetting> clocks;  ///< F of EcoFreq; empty: clocks are taken to stay as commanded
+  std::vector<ClockSetting> clocks;  ///< EcoFreq's F; empty: clocks are assumed to stay as commanded
   double margin = 0.0;               ///< EcoFreq's
   bool raises_in_vain = true;        ///< EcoFreq's
 };
@@ -41,17 +41,17 @@ struct ClocksOfInstances {
 struct ClockChoice {
   MegaHertz clock;
   const char* reason = "";
-  bool predicted = false;  ///< made by prediction; otherwise whatever the step's shape says
+  bool predicted = false;  ///< decided by a prediction; false: the step's shape did not matter
   bool within = false;     ///< the clock's predicted time meets the budget
-  bool believed = true;    ///< false: the predictor was absent or answered nonsense, hence max(F)
+  bool believed = true;    ///< false: the predictor was absent or implausible, so max(F) was chosen
 };
 
-/// No engine iteration takes this long; a prediction beyond it is a broken predictor, not a slow step.
+/// No engine iteration takes this long; a longer prediction is considered implausible.
 inline constexpr Span kLongestBelievable = Span::s(600);
 
-/// Any waiting request: max(F). Otherwise the lowest clock of F whose predicted step time is <= `budget`; when none is,
-/// max(F), or without raises_in_vain the lowest that it is no faster than. An absent predictor, or one that
-/// answers <= 0 or more than 10 minutes: max(F), not believed.
+/// If requests wait: max(F). Otherwise the lowest clock of F whose predicted step time is <= `budget`. If there is
+/// none: max(F), or without raises_in_vain the lowest clock that is as fast as max(F). If the predictor is absent, or
+/// answers <= 0 or more than 10 minutes: max(F), with `believed` false.
 [[nodiscard]] ClockChoice clock_for(const ClockRule& rule, const StepShape& shape, std::int32_t waiting_requests,
                                     Span budget, const LatencyModel* latency);
 

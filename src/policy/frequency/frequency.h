@@ -24,15 +24,15 @@ class FrequencyPolicy : public virtual Policy {
     (void)age;
     (void)wait;
   }
-  /// What the instance has delivered since the last call, or since its state is inferred from its streams. Called
-  /// before choose(), only while there are no step reports.
+  /// What the instance has delivered since the last call (at first: since its state is inferred from its streams).
+  /// Called before choose(), and only while there are no step reports.
   virtual void delivered(const Delivered& news) { (void)news; }
   /// `requests` of a class got their last token from this instance; `late` of them missed an objective.
   virtual void finished(ClassId request_class, std::int64_t requests, std::int64_t late) {
     (void)request_class, (void)requests, (void)late;
   }
-  /// From now on these are the objectives that the instance has to keep, instead of its spec's. By default those of the
-  /// spec stay, which are the strictest.
+  /// From now on the instance has to meet these objectives instead of those in its spec. By default the spec's, which
+  /// are the strictest, stay in force.
   virtual void held_to(const InstanceView& view, const Slo& slo) {
     (void)view;
     (void)slo;

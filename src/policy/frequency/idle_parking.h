@@ -9,8 +9,8 @@ struct IdleParkingOptions {
   ClockSetting idle_clock = ClockSetting::lowest();
 };
 
-/// Full speed for any work, a low locked clock when there is none: an idle GPU locked low draws about half of one
-/// locked at its top clock. Lost telemetry counts as work.
+/// One clock while there is any work, a low locked clock while there is none: an idle GPU locked at a low clock draws
+/// about half the power of one locked at its highest clock. Lost telemetry counts as work.
 class IdleParking final : public FrequencyPolicy {
  public:
   IdleParking(const IdleParkingOptions& options, const InstanceSpec& spec)

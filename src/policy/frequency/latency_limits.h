@@ -1,6 +1,6 @@
 #pragma once
-// Which latencies FREESH calls congestion (Table 7, appendix D.2): what MIAD reacts to, and what the primal-dual
-// controller keeps as the least rates of its flows.
+// The latency limits of FREESH (Table 7, appendix D.2). MIAD reacts when they are exceeded; the primal-dual controller
+// turns them into the lowest rates of its flows.
 #include <algorithm>
 #include <cstdint>
 #include <vector>
@@ -11,26 +11,27 @@
 namespace wattle::policy {
 
 struct LatencyLimitOptions {
-  Span tbt = Span::ms(150);         ///< a longer gap between tokens is congestion
-  Span ttft_short = Span::ms(300);  ///< likewise to the first token of a prompt up to short_prompt tokens
-  Span ttft_long = Span::ms(600);   ///< of a longer one
+  Span tbt = Span::ms(150);         ///< limit on a gap between two tokens
+  Span ttft_short = Span::ms(300);  ///< limit on the TTFT of prompts with up to short_prompt tokens
+  Span ttft_long = Span::ms(600);   ///< limit on the TTFT of longer prompts
   std::int32_t short_prompt = 184;  ///< tokens (the paper's partition 1)
-  /// By pool, milliseconds: a longer gap in the mean of a period is congestion. What a limit on whole requests leaves
-  /// each token of a mean answer: steps do not say which request they end.
+  /// By pool number, in milliseconds: limit on the mean token gap of a period. Used for limits on whole requests,
+  /// divided by the mean number of tokens, because step reports do not say which requests end.
   std::vector<std::int32_t> mean_gap_ms = {};
-  double margin = 0.0;  ///< share of each limit, and of each objective that counts, kept in reserve, in [0, 1)
-  /// The objectives of what it serves are limits of a colocated instance, too, as they always are of a P/D half.
+  double margin = 0.0;  ///< share of each limit and objective kept in reserve, in [0, 1)
+  /// The instance's objectives are limits, too, also if it is colocated. For prefill and decode instances they always
+  /// are.
   bool objectives = false;
 };
 
-/// What is not congestion at an instance, after the margin; max(): anything.
+/// The limits in force at an instance, after the margin; max(): no limit.
 struct LatencyLimits {
   Span gap = Span::max();
   Span mean_gap = Span::max();
   Span ttft_short = Span::max();
   Span ttft_long = Span::max();
 
-  /// `slo`: what it is held to.
+  /// `slo`: the objectives in force.
   [[nodiscard]] static LatencyLimits of(const LatencyLimitOptions& options, const InstanceSpec& spec, const Slo& slo) {
     const bool counts = options.objectives || spec.role != Role::Colocated;
     const auto limit = [&](Span stated, const std::optional<Span>& objective) {

@@ -1,6 +1,5 @@
 #pragma once
-// MIAD (FREESH, section IV-B): the clock rises by a factor when requests suffer and falls by a constant when they do
-// not.
+// MIAD (FREESH, section IV-B): multiplicative increase of the clock on congestion, additive decrease otherwise.
 #include <cstdint>
 
 #include "model/request.h"
@@ -10,35 +9,37 @@
 namespace wattle::policy {
 
 struct MiadOptions : LatencyLimitOptions {
-  double factor = 2.0;       ///< M: congested, f = min(M f, f_max); > 1
-  MegaHertz decrease{100};   ///< delta: otherwise f = max(f - delta, floor)
-  MegaHertz floor{300};      ///< below the instance's lowest clock: that
+  double factor = 2.0;       ///< M: on congestion f = min(M f, f_max); > 1
+  MegaHertz decrease{100};   ///< delta: without congestion f = max(f - delta, floor)
+  MegaHertz floor{300};      ///< at least the instance's lowest clock
   Span period = Span::s(1);  ///< between two decisions
-  double quantile = 1.0;     ///< congested: more than 1 - quantile of a period's latencies are beyond; 1: any
+  double quantile = 1.0;     ///< congested if more than 1 - this of a period's latencies exceed their limits; 1: any
 };
 
-/// By default a single latency of the period beyond its limit is congestion: the limits "define a violation", and the
-/// clock rises "immediately" with one (appendices D.7 and B.2). A period without any latency goes on, unless there has
-/// been work without any for longer than every limit.
+/// By default a single latency above its limit within a period is congestion: the limits "define a violation", and the
+/// clock rises "immediately" with one (appendices D.7 and B.2). A period without any latency is extended, unless there
+/// has been work without any for longer than every limit.
 ///
-/// Latencies come from the instance's own step reports, so that it works beside the GPU and without the gateway: the
-/// gap between two steps that decode is every decoding request's token gap, and a prompt's first token comes when its
-/// step ends. Where no steps are reported they are those of the streams (delivered()), each time in the mean of what
-/// has come since the last. A first token's counts from when the engine had the prompt, as far as reports tell, not
-/// from when it came to a gateway that then held it: no clock shortens that wait's past, and FREESH's figures at twice
-/// the load (Table 2: mean E2E 110 to 371 s, TTFT 0.3 s, token gaps as at the normal load) leave it out. Starts at the
-/// highest clock. Without work the clock goes on falling, a step a period, to the floor; lost telemetry counts as
-/// congestion. Clocks are those the instance can lock: the lowest that is at least what a rise asks for, the highest
-/// that is at most what a fall asks for. One decision is O(log clocks), a report O(1); nothing allocates.
+/// Latencies come from the instance's own step reports, so that MIAD runs next to the GPU, without the gateway: the
+/// time between two steps with decodes is the token gap of every decoding request, and a prompt's first token comes
+/// when its step ends. Without step reports, latencies come from the streams (delivered()), as means since the last
+/// call. TTFT counts from when the engine received the prompt, as far as reports tell, not from its arrival at a
+/// gateway that then held it: no clock can shorten that wait afterwards, and FREESH's figures at twice the load leave
+/// it out as well (Table 2: mean E2E 110 to 371 s, TTFT 0.3 s, token gaps as at the normal load).
 ///
-/// A colocated instance's token gaps hold its prompts' steps, so that a limit on gaps keeps its clock up whatever the
-/// other limits are. A prefill or decode instance has latencies of one kind, and nothing but their own limits keeps its
-/// clock up; the paper has none for halves. They keep to the objectives of what they serve (the spec's until held_to()
-/// says others) where those are stricter than the limits above: gaps to ITL, a period's mean gap to the mean that
-/// requests are judged by, first tokens to TTFT. Besides,
-/// - a prefill instance's step may take a quarter of a first token's limit (kStepsOfAFirstToken): who comes meanwhile
-///   waits for it and for the next one, and there are no gaps to say so before they are late;
-/// - where the decode instance sends first tokens, one that only its wait for that makes late counts at both halves.
+/// MIAD starts at the highest clock. Without work the clock keeps falling by one decrease per period, down to the
+/// floor; lost telemetry counts as congestion. Clocks are rounded to those that can be locked: upwards after an
+/// increase, downwards after a decrease. A decision is O(log clocks), a report O(1); nothing is allocated.
+///
+/// On a colocated instance prompt steps are part of the token gaps, so a limit on gaps keeps the clock high whatever
+/// the other limits are. A prefill or decode instance has only one kind of latency and needs its own limits; the paper
+/// does not cover this. There the objectives in force (the spec's until held_to()) also apply where they are stricter
+/// than the limits above: ITL for gaps, the objective for mean gaps for a period's mean gap, TTFT for first tokens. In
+/// addition,
+/// - a step of a prefill instance may take a quarter of the TTFT limit (kStepsOfAFirstToken): a prompt that arrives
+///   during a step waits for its end and for the next one, and no gaps show this before it is late;
+/// - where the decode instance sends first tokens, a first token that is late only because it waited there counts at
+///   both instances.
 class Miad final : public FrequencyPolicy {
  public:
   explicit Miad(const MiadOptions& options) : options_(options) {}
@@ -48,7 +49,7 @@ class Miad final : public FrequencyPolicy {
   void held_to(const InstanceView& view, const Slo& slo) override;
 
  private:
-  /// Latencies seen since the last decision.
+  /// Latencies since the last decision.
   struct Seen {
     std::int64_t all = 0;
     std::int64_t beyond = 0;
@@ -68,25 +69,26 @@ class Miad final : public FrequencyPolicy {
 
   void keep(const InstanceSpec& spec, const Slo& slo);
   void hear(const StepReport& step);
-  /// How many have been seen of its own work: hand-overs say nothing of a half whose steps nobody reports.
+  /// Number of latencies of the instance's own work: hand-overs say nothing about an instance whose steps are not
+  /// reported.
   [[nodiscard]] std::int64_t own_latencies() const;
   [[nodiscard]] bool congested() const;
   [[nodiscard]] MegaHertz raised(const InstanceView& view) const;
   [[nodiscard]] MegaHertz lowered(const InstanceView& view) const;
 
   MiadOptions options_;
-  const InstanceSpec* limited_ = nullptr;  ///< whose limits these are; null: not known yet
+  const InstanceSpec* limited_ = nullptr;  ///< instance to which limits_ apply; null: none yet
   LatencyLimits limits_;
-  Span handed_over_ = Span::max();  ///< limit of first tokens after a hand-over, of prompts of any length
+  Span handed_over_ = Span::max();  ///< TTFT limit after a hand-over, for prompts of any length
   Seen gaps_;
   Seen first_tokens_;
-  Seen prompt_steps_;  ///< of a prefill instance: how long each prompt's step took
-  StepReport last_;    ///< the newest step heard of
+  Seen prompt_steps_;  ///< prefill instances: duration of each prompt's step
+  StepReport last_;    ///< newest reported step
   bool heard_ = false;
-  Instant since_;       ///< whose first token the next step brings, the engine has not had longer
-  bool idled_ = false;  ///< when last asked
-  Instant seen_;        ///< a latency, or no work
-  MegaHertz clock_{0};  ///< 0: nothing decided yet
+  Instant since_;       ///< earliest time at which the engine can have received the prompts of the next step
+  bool idled_ = false;  ///< at the last call
+  Instant seen_;        ///< time of the last latency, or of the last call without work
+  MegaHertz clock_{0};  ///< 0: no decision yet
   const char* reason_ = "";
   Instant next_;  ///< decision
 };

@@ -1,6 +1,6 @@
 #pragma once
-// FREESH's primal-dual controller (primal_dual.h) as a policy over an instance's own step reports. The design is ours:
-// docs/decisions/0046.
+// FREESH's primal-dual controller (primal_dual.h) as a policy that reads an instance's own step reports. The design is
+// ours: docs/decisions/0046.
 #include <array>
 #include <cstddef>
 #include <vector>
@@ -12,27 +12,27 @@
 namespace wattle::policy {
 
 struct PrimalDualOptions : LatencyLimitOptions {
-  double price = 0.01;       ///< beta: utility, the log of a request's speed, per watt
-  double gain = 0.05;        ///< k, a share
-  MegaHertz floor{300};      ///< below the instance's lowest clock: that
-  Span period = Span::s(1);  ///< between two commands
+  double price = 0.01;       ///< beta: utility (log of a request's speed) per watt
+  double gain = 0.05;        ///< k, relative
+  MegaHertz floor{300};      ///< at least the instance's lowest clock
+  Span period = Span::s(1);  ///< between two clock commands
 };
 
-/// The clocks that curves are known at: of those from the floor on where beliefs hold, at most 16 and evenly spaced,
-/// the lowest and the highest among them. Ascending.
+/// The clocks at which the curves are evaluated: at most 16, evenly spaced between the floor and the highest clock,
+/// both included, within the range of the beliefs. Ascending.
 [[nodiscard]] std::vector<MegaHertz> clocks_from(MegaHertz floor, const InstanceSpec& spec);
 
-/// Each request at the instance is a user. Its rate is the tokens per second that it gets, r(f) what steps of the
-/// present batch give by their believed time, P(f) what they draw by belief; both straight between the known clocks. A
-/// decoding request's least rate is a token within the limit of gaps (or of their mean), one whose prompt is computed
-/// or waits wants its first token within what is left of the limit: an instance that cannot give these has a gamma that
-/// rises until the clock does, as MIAD's clock does when a limit was missed. Requests that wait are users whom r(f)
-/// gives nothing.
+/// Each request at the instance is a user. Its rate is the tokens per second that it gets. r(f) is the token rate of
+/// the present batch by the predicted step time, P(f) the predicted power; both are interpolated linearly between the
+/// evaluated clocks. The lower bound of a decoding request's rate is one token per gap limit (or per limit on mean
+/// gaps), that of a request with an unfinished prompt a first token within what is left of its limit. If the instance
+/// cannot give these rates, gamma rises until the clock does, as MIAD's clock rises when a limit was missed. Waiting
+/// requests are users that get nothing from r(f).
 ///
-/// It iterates for each 20 ms that have passed (at least once a call, at most 50 times) and commands a clock once a
-/// period: the lowest that can be locked and is at least f. Starts at the highest clock. A period without work: the
-/// lowest clock; work after it: 50 iterations and a command at once. Lost telemetry, or beliefs that are absent or
-/// nonsense: the highest. While it works no decision holds: each step is an iteration's.
+/// One iteration per 20 ms that have passed (at least one per call, at most 50), and one clock command per period: the
+/// lowest lockable clock that is at least f. Starts at the highest clock. After a period without work: the lowest
+/// clock; when work arrives then: 50 iterations and a command at once. With lost telemetry, or absent or implausible
+/// beliefs: the highest. While there is work no decision holds, because every step runs an iteration.
 class PrimalDualClock final : public FrequencyPolicy {
  public:
   PrimalDualClock(const PrimalDualOptions& options, const InstanceSpec& spec);
@@ -41,11 +41,11 @@ class PrimalDualClock final : public FrequencyPolicy {
   [[nodiscard]] std::int64_t disbelieved() const override { return disbelieved_; }
 
  private:
-  /// Steps with so many tokens, at the known clocks.
+  /// r(f) and P(f) for steps with a given number of tokens, at the evaluated clocks.
   class Curves final : public ClockCurves {
    public:
     explicit Curves(std::vector<MegaHertz> clocks);
-    /// False: nonsense.
+    /// False: the beliefs are implausible.
     [[nodiscard]] bool fill(const Beliefs& beliefs, const StepShape& shape, double tokens);
     [[nodiscard]] double power_w(double ghz) const override { return between(power_w_, ghz); }
     [[nodiscard]] double rate_per_s(double ghz) const override { return between(rate_per_s_, ghz); }
@@ -58,7 +58,7 @@ class PrimalDualClock final : public FrequencyPolicy {
   };
 
   [[nodiscard]] std::array<Flow, 2> flows_of(const InstanceView& view, Instant now) const;
-  /// False: nothing to go by.
+  /// False: no plausible beliefs.
   [[nodiscard]] bool iterate(const InstanceView& view, Instant now, bool begins);
   [[nodiscard]] MegaHertz lockable(const InstanceView& view) const;
 
@@ -66,9 +66,9 @@ class PrimalDualClock final : public FrequencyPolicy {
   LatencyLimits limits_;
   Curves curves_;
   PrimalDual controller_;
-  MegaHertz clock_{0};  ///< commanded; 0: nothing yet
+  MegaHertz clock_{0};  ///< commanded; 0: none yet
   const char* reason_ = "";
-  bool idle_ = false;  ///< has been for a whole period
+  bool idle_ = false;  ///< for a whole period or longer
   Instant worked_;     ///< when it last had work
   Instant iterated_;
   Instant next_;  ///< command

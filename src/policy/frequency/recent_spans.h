@@ -1,5 +1,5 @@
 #pragma once
-// The newest of many spans, in order of their length.
+// A sliding window of durations, sorted by length, for quantiles.
 #include <algorithm>
 #include <cstddef>
 #include <span>
@@ -11,7 +11,7 @@ namespace wattle::policy {
 
 class RecentSpans {
  public:
-  /// `kept`: how many count, at least 1.
+  /// `kept`: size of the window, at least 1.
   explicit RecentSpans(std::size_t kept) : kept_(kept) {}
 
   void add(Span span) {
@@ -27,12 +27,14 @@ class RecentSpans {
 
   [[nodiscard]] bool empty() const { return sorted_.empty(); }
   [[nodiscard]] std::span<const Span> ascending() const { return sorted_; }
-  /// The longest span than which at most this share of them, in [0, 1), is shorter, or as many as are shorter than
-  /// `anyway`.
+  /// The longest value such that the share of shorter spans is at most `share` (in [0, 1)), or at most the share that
+  /// is shorter than `anyway`, whichever is larger.
   [[nodiscard]] Span most(double share, Span anyway) const { return after(std::max(shorter(anyway), count(share))); }
-  /// The longest span than which at most this share of them is shorter, beyond those that are shorter than `anyway`.
+  /// The longest value such that the share of shorter spans is at most `share` plus the share that is shorter than
+  /// `anyway`.
   [[nodiscard]] Span most_beyond(double share, Span anyway) const { return after(shorter(anyway) + count(share)); }
-  /// The shortest span than which at most this share of them is longer, or as many as are longer than `anyway`.
+  /// The shortest value such that the share of longer spans is at most `share`, or at most the share that is longer
+  /// than `anyway`, whichever is larger.
   [[nodiscard]] Span least(double share, Span anyway) const {
     const auto longer = sorted_.end() - std::ranges::upper_bound(sorted_, anyway);
     const std::size_t allowed = std::max(static_cast<std::size_t>(longer), count(share));
@@ -43,7 +45,7 @@ class RecentSpans {
   [[nodiscard]] std::size_t shorter(Span than) const {
     return static_cast<std::size_t>(std::ranges::lower_bound(sorted_, than) - sorted_.begin());
   }
-  /// The one that so many precede.
+  /// The span with this many shorter ones before it; max() if there are no more.
   [[nodiscard]] Span after(std::size_t preceding) const {
     return preceding < sorted_.size() ? sorted_[preceding] : Span::max();
   }
@@ -51,7 +53,7 @@ class RecentSpans {
     return static_cast<std::size_t>(share * static_cast<double>(sorted_.size()));
   }
   std::size_t kept_;
-  std::size_t next_ = 0;  ///< the place of the oldest, once all are taken
+  std::size_t next_ = 0;  ///< index of the oldest in newest_, once the window is full
   std::vector<Span> newest_;
   std::vector<Span> sorted_;
 };

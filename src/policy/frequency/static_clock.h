@@ -8,11 +8,11 @@ namespace wattle::policy {
 
 struct StaticClockOptions {
   ClockSetting clock = ClockSetting::highest();
-  bool park_idle = false;  ///< lock idle_clock while known idle
+  bool park_idle = false;  ///< lock idle_clock while the instance is known to be idle
   ClockSetting idle_clock = ClockSetting::lowest();
 };
 
-/// One clock, whatever the load; optionally a parking clock while the instance is known to be idle.
+/// One clock for any load; optionally a lower one while the instance is known to be idle.
 class StaticClock final : public FrequencyPolicy {
  public:
   explicit StaticClock(MegaHertz clock, std::optional<MegaHertz> parking = std::nullopt)

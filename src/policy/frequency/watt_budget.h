@@ -1,5 +1,5 @@
 #pragma once
-// A budget for what the GPUs of a node draw together, kept by ceilings on their clocks.
+// A power budget for all GPUs of a node, enforced by upper bounds (ceilings) on their clocks.
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -13,54 +13,54 @@ namespace wattle::policy {
 
 struct WattBudgetOptions {
   Span period = Span::s(1);       ///< between two decisions
-  double over = 0.98;             ///< from this share of the budget on, ceilings fall
-  double aim = 0.95;              ///< to what is predicted to draw this share
-  double under = 0.91;            ///< below this share they rise, ...
-  std::int32_t calm = 4;          ///< ... once that has lasted for so many periods
-  std::int32_t blind_after = 3;   ///< periods for which a reading that fails is taken to be as it was
-  std::int32_t reach_within = 8;  ///< periods at the lowest ceilings and over the budget: it cannot be kept
+  double over = 0.98;             ///< ceilings fall above this share of the budget
+  double aim = 0.95;              ///< target of the predicted power, as a share of the budget
+  double under = 0.91;            ///< ceilings rise below this share, ...
+  std::int32_t calm = 4;          ///< ... after this many periods
+  std::int32_t blind_after = 3;   ///< number of periods for which the last value replaces a failed reading
+  std::int32_t reach_within = 8;  ///< periods over the budget at the lowest ceilings until it is unreachable
 };
 
-/// One number for all, the level, so that what is drawn rises with it whatever the GPUs do. From 1 down to 0 it is the
-/// share of each group's range of clocks that is allowed to it: those that want less than that keep what they want, and
-/// what they leave is the others' (max-min fairness). From 2 down to 1 only groups with slack, which have nothing to
-/// do, are lowered; they rise last.
+/// All ceilings follow from one number, the level, so that the total power rises with it whatever the GPUs do. From 1
+/// down to 0 it is the share of its clock range that each group may use: groups that want less keep what they want, and
+/// the others share what is left (max-min fairness). From 2 down to 1 only groups with slack (without work) are
+/// lowered; they rise last.
 ///
-/// Over the budget the level falls to where draws that go with the clock (too optimistic where memory binds) are
-/// predicted to fit, by at least a step of 1/40 that doubles with each period over: after 7 periods, whatever the GPUs'
-/// power does with their clocks, it is at 0. It rises to where draws that go with the cube of the clock (the steepest:
-/// voltage falls with frequency) are predicted to fit, so that a rise does not overshoot. Draws between `under` and
-/// `over` change nothing: that is the hysteresis.
+/// Over the budget, the level falls to where power proportional to the clock (too optimistic if memory-bound) is
+/// predicted to fit, and by at least a step of 1/40 that doubles with each period over the budget: after 7 periods it
+/// is at 0, however power depends on the clock. It rises to where power proportional to the cube of the clock (the
+/// steepest case, as voltage falls with frequency) is predicted to fit, so that it does not overshoot. Between `under`
+/// and `over` nothing changes: that is the hysteresis.
 ///
-/// A group that cannot be read counts as it was last read, then as what it may draw at most, and nothing rises.
+/// A group that cannot be read counts with its last value, later with its highest possible power, and nothing rises.
 class WattBudget {
  public:
-  /// GPUs that share one clock: those of engines that have a GPU in common.
+  /// GPUs that share one clock, because engines have GPUs in common.
   struct Group {
-    MegaHertz lowest{0};   ///< its ceiling falls to that; 0: its clock is not to be had, it only counts
-    MegaHertz highest{0};  ///< no ceiling
-    Milliwatts most{};     ///< that it may draw; 0: not known
+    MegaHertz lowest{0};   ///< lower end of its ceiling; 0: its clock cannot be set, its power only counts
+    MegaHertz highest{0};  ///< no limit
+    Milliwatts most{};     ///< highest possible power; 0: unknown
   };
   struct Reading {
-    std::optional<Milliwatts> power;  ///< mean since the last decision; none: it could not be read
-    MegaHertz wanted{0};              ///< clock that it would run at but for its ceiling; 0: its highest
-    bool slack = false;               ///< it has nothing to do
+    std::optional<Milliwatts> power;  ///< mean since the last decision; none: reading failed
+    MegaHertz wanted{0};              ///< clock without a ceiling; 0: its highest
+    bool slack = false;               ///< no work
   };
   enum class State : std::uint8_t {
     Unbounded,    ///< no budget
-    Kept,         ///< not above it
-    Over,         ///< above it, and ceilings are falling
-    Unreachable,  ///< above it with every ceiling at the lowest, for reach_within periods
+    Kept,         ///< power is within the budget
+    Over,         ///< power is above the budget, and ceilings are falling
+    Unreachable,  ///< power has been above the budget at the lowest ceilings for reach_within periods
   };
 
   explicit WattBudget(std::vector<Group> groups, const WattBudgetOptions& options = {});
 
-  /// None: no budget, and every ceiling is the highest at once. Else the next decision, a period from
-  /// now, is the first by it.
+  /// None: no budget, and every ceiling is the highest at once. Otherwise the first decision is made one period from
+  /// now.
   void set(std::optional<Milliwatts> budget, Instant now);
-  /// The groups in their order. Does nothing before next(). True: a ceiling has changed.
+  /// `readings`: by group. Does nothing before next(). True: a ceiling has changed.
   bool decide(std::span<const Reading> readings, Instant now);
-  /// When to decide next; never(): there is no budget.
+  /// Time of the next decision; never(): no budget.
   [[nodiscard]] Instant next() const { return budget_ ? next_ : Instant::never(); }
 
   [[nodiscard]] std::optional<Milliwatts> budget() const { return budget_; }
@@ -69,17 +69,17 @@ class WattBudget {
   [[nodiscard]] bool binds() const;
   [[nodiscard]] State state() const { return state_; }
   [[nodiscard]] double level() const { return level_; }            ///< 0 to 2
-  [[nodiscard]] Milliwatts drawn() const { return drawn_; }        ///< all groups at the last decision
-  [[nodiscard]] std::int64_t over() const { return over_; }        ///< decisions that found more than the budget
-  [[nodiscard]] std::int64_t blind() const { return blind_; }      ///< readings that failed
-  [[nodiscard]] std::int64_t lowered() const { return lowered_; }  ///< times the level fell
+  [[nodiscard]] Milliwatts drawn() const { return drawn_; }        ///< power of all groups at the last decision
+  [[nodiscard]] std::int64_t over() const { return over_; }        ///< number of decisions with power above the budget
+  [[nodiscard]] std::int64_t blind() const { return blind_; }      ///< number of failed readings
+  [[nodiscard]] std::int64_t lowered() const { return lowered_; }  ///< number of times the level fell
 
  private:
   struct Seen {
     Milliwatts power;
     MegaHertz wanted{0};
     bool slack = false;
-    std::int32_t failed = 0;  ///< readings in a row
+    std::int32_t failed = 0;  ///< consecutive failed readings
   };
   bool look(std::span<const Reading> readings);
   [[nodiscard]] MegaHertz ceiling_at(std::size_t group, double level) const;
@@ -100,9 +100,9 @@ class WattBudget {
   double level_ = 2.0;
   State state_ = State::Unbounded;
   Milliwatts drawn_;
-  std::int32_t falling_ = 0;  ///< decisions in a row that lowered
-  std::int32_t calm_ = 0;     ///< in a row that were under
-  std::int32_t stuck_ = 0;    ///< in a row at level 0 and over the budget
+  std::int32_t falling_ = 0;  ///< consecutive decisions that lowered the level
+  std::int32_t calm_ = 0;     ///< consecutive decisions below `under`
+  std::int32_t stuck_ = 0;    ///< consecutive decisions at level 0 and above the budget
   std::int64_t over_ = 0;
   std::int64_t blind_ = 0;
   std::int64_t lowered_ = 0;

@@ -1,19 +1,19 @@
 #pragma once
-// What a decode instance will run once everything bound to it has arrived, for routers of the decode leg.
+// What a decode instance will run once all requests bound to it have arrived, for routing to decode instances.
 #include "model/instance.h"
 
 namespace wattle::policy {
 
-/// Prompt tokens of so many of the requests bound to the instance, at their mean length.
+/// Prompt tokens of `requests` of the requests bound to the instance, at their mean length.
 [[nodiscard]] std::int64_t prompt_tokens_of(const InstanceView& view, std::int32_t requests);
 
-/// The reported decodes, and the requests bound to the instance that have not arrived there yet (at the mean prompt
-/// length of what is bound to it), so that a burst of finished prefills does not pile up on one instance. Without those
-/// that wait there.
+/// The reported decodes plus the requests bound to the instance that have not arrived yet (at the mean prompt length of
+/// its requests), so that a burst of finished prefills does not go to one instance. Without requests that wait there.
 [[nodiscard]] StepShape decodes_bound(const InstanceView& view);
 
-/// No step at `clock` keeps the instance's requests, those that wait for KV blocks included, within `limit`, or its KV
-/// cache does not hold them. `shape`: what it will decode. An absent or nonsensical prediction says nothing.
+/// True if no step at `clock` with the instance's requests, including those waiting for KV blocks, takes at most
+/// `limit`, or if its KV cache cannot hold them. `shape`: what it will decode. False if the prediction is absent or
+/// implausible.
 [[nodiscard]] bool overfull(const InstanceView& view, StepShape shape, Span limit, MegaHertz clock,
                             const LatencyModel* latency);
 

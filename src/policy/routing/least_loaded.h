@@ -9,9 +9,9 @@ namespace wattle::policy {
   return a.assigned_prompt_tokens < b.assigned_prompt_tokens;
 }
 
-/// The candidate with the fewest requests by the dispatcher's own (never stale) books, this one among them; of
-/// instances with a load profile for what they carry of its class, so that small ones beside large ones get their
-/// share. Between equals as less_loaded(), then the lowest id.
+/// The candidate with the fewest requests, including this one, by the dispatcher's own (never stale) counts. Instances
+/// with a load profile are compared by requests relative to what they carry of the class, so that small and large ones
+/// get their shares. Ties: by less_loaded(), then the lowest id.
 class LeastLoaded final : public RoutingPolicy {
  public:
   RouteDecision route(const Request& request, std::span<const InstanceView* const> candidates, Instant now,

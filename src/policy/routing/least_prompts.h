@@ -5,12 +5,11 @@
 
 namespace wattle::policy {
 
-/// The candidate with the fewest prompt tokens still to be computed, by the dispatcher's own (never stale) books:
-/// of requests whose first token has not come. Between equals the fewest requests, then in turn, of each pool by
-/// itself.
+/// The candidate with the fewest prompt tokens left to compute (of requests without a first token) by the dispatcher's
+/// own (never stale) counts. Ties: the fewest requests, then round-robin within each pool.
 ///
-/// The fewest requests alone would send what comes to whichever instance has just answered some, one prompt after the
-/// other, and first tokens would wait there for each other.
+/// The fewest requests alone would send successive prompts to whichever instance has just finished some requests, and
+/// their first tokens would wait for each other there.
 class LeastPrompts final : public RoutingPolicy {
  public:
   RouteDecision route(const Request& request, std::span<const InstanceView* const> candidates, Instant now,
@@ -18,7 +17,7 @@ class LeastPrompts final : public RoutingPolicy {
   [[nodiscard]] bool reads_steps() const override { return false; }
 
  private:
-  std::vector<InstanceId> next_;  ///< by pool: whose turn it is between equals
+  std::vector<InstanceId> next_;  ///< by pool, for round-robin on ties
 };
 
 }  // namespace wattle::policy

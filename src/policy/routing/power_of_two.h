@@ -3,8 +3,8 @@
 
 namespace wattle::policy {
 
-/// The less loaded of two candidates drawn at random, the first drawn between equals (Mitzenmacher 2001). Constant
-/// cost at any fleet size. Draws nothing when there is no choice.
+/// The less loaded of two random candidates, on ties the first drawn (Mitzenmacher 2001). Constant cost at any fleet
+/// size. Draws nothing if there is only one.
 class PowerOfTwo final : public RoutingPolicy {
  public:
   RouteDecision route(const Request& request, std::span<const InstanceView* const> candidates, Instant now,

@@ -6,15 +6,14 @@
 namespace wattle::policy {
 
 struct PrefixAffinityOptions {
-  std::int32_t prefix_tokens = 512;  ///< prompts equal so far belong together; shorter ones: as far as they go
-  double load_factor = 1.25;         ///< an instance may have so many times the mean of assigned requests, >= 1
+  std::int32_t prefix_tokens = 512;  ///< prompts that are equal up to this length (or their end) belong together
+  double load_factor = 1.25;         ///< maximum number of assigned requests as a multiple of the mean, >= 1
 };
 
-/// Sends requests of a session, and of those without one prompts that begin alike, to the same instance, where their KV
-/// may be cached, but no more than its bound of load: consistent hashing with bounded loads (Mirrokni, Thorup and
-/// Zadimoghaddam, SODA 2018; KubeAI's PrefixHash), by rendezvous hashing (Thaler and Ravishankar 1998), so that an
-/// instance that comes or goes moves only what is its own. A prompt of which nothing is known goes where there is least
-/// load.
+/// Sends requests of one session, or without a session those whose prompts begin alike, to the same instance, where
+/// their KV may be cached, up to its load limit: consistent hashing with bounded loads (Mirrokni, Thorup and
+/// Zadimoghaddam, SODA 2018; KubeAI's PrefixHash), by rendezvous hashing (Thaler and Ravishankar 1998), so that a
+/// joining or leaving instance moves only its own keys. Requests with neither go to the least loaded instance.
 class PrefixAffinity final : public RoutingPolicy {
  public:
   explicit PrefixAffinity(const PrefixAffinityOptions& options = {}) : options_(options) {}
@@ -24,7 +23,7 @@ class PrefixAffinity final : public RoutingPolicy {
   [[nodiscard]] std::int32_t reads_prefix() const override { return options_.prefix_tokens; }
 
  private:
-  /// What is sent to one instance; 0: nothing is known.
+  /// Requests with equal keys go to one instance; 0: nothing is known.
   [[nodiscard]] std::uint64_t key_of(const Request& request) const;
 
   PrefixAffinityOptions options_;

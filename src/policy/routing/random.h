@@ -3,8 +3,7 @@
 
 namespace wattle::policy {
 
-/// Any candidate, each as likely, whatever it holds: what SGLang's small load balancer does. Draws nothing when there
-/// is no choice. O(1).
+/// A uniformly random candidate, as in SGLang's small load balancer. Draws nothing if there is only one. O(1).
 class Random final : public RoutingPolicy {
  public:
   RouteDecision route(const Request& request, std::span<const InstanceView* const> candidates, Instant now,

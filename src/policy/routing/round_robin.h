@@ -5,7 +5,7 @@
 
 namespace wattle::policy {
 
-/// Each candidate in turn, by id, in each pool by itself. Instances that come and go keep their place in the turn.
+/// Round-robin by id, within each pool. Instances that join or leave do not change the order of the others.
 class RoundRobin final : public RoutingPolicy {
  public:
   RouteDecision route(const Request& request, std::span<const InstanceView* const> candidates, Instant now,

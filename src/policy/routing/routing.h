@@ -14,7 +14,7 @@ class RoutingPolicy : public virtual Policy {
  public:
   virtual RouteDecision route(const Request& request, std::span<const InstanceView* const> candidates, Instant now,
                               RandomStream& random) = 0;
-  /// How many tokens of Request::content it reads, beside Request::session; 0: neither.
+  /// Number of tokens of Request::content that it reads, in addition to Request::session; 0: neither.
   [[nodiscard]] virtual std::int32_t reads_prefix() const { return 0; }
 };
 

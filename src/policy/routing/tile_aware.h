@@ -5,10 +5,10 @@
 
 namespace wattle::policy {
 
-/// The published implementation's own policy, as a baseline: fills tiles of a fixed size. While every candidate holds
-/// less than one tile: the lowest commanded clock, then the fewest requests. Otherwise the fewest tiles begun, the
-/// fullest of those first, passing over instances that stand exactly at a border (one more request would begin a
-/// tile) unless all do. Counts are the dispatcher's; the lowest id between equals.
+/// The policy of VoltanaLLM's published code, as a baseline: fills tiles of a fixed size. While every candidate has
+/// less than one tile: the lowest commanded clock, then the fewest requests. Otherwise the fewest tiles started, then
+/// the most requests, skipping instances exactly at a border (where a request would start a tile) unless all are.
+/// Counts are the dispatcher's. Ties: the lowest id.
 class TileAware final : public RoutingPolicy {
  public:
   /// tile_requests >= 1; the published value is 128.

@@ -7,7 +7,7 @@
 
 namespace wattle::policy {
 
-/// What workers of a pool, on so many GPUs whose name begins so, may have in flight.
+/// Limit of requests in flight for instances of a pool with this TP degree whose GPU's name starts with `gpu`.
 struct InFlightBound {
   PoolId pool;
   std::int32_t tensor_parallel = 1;
@@ -16,14 +16,14 @@ struct InFlightBound {
 };
 
 struct WeightedRoundRobinOptions {
-  std::int32_t max_in_flight_per_gpu = 0;  ///< an instance with so many requests per GPU is left out; 0: none is
-  std::vector<InFlightBound> bounds = {};  ///< instead, for instances that one of them is of
+  std::int32_t max_in_flight_per_gpu = 0;  ///< an instance with this many requests per GPU gets no more; 0: no limit
+  std::vector<InFlightBound> bounds = {};  ///< replace it for the instances they describe
 };
 
-/// Smooth weighted round-robin (nginx): every candidate gains its weight, the richest is chosen and pays the sum, so
-/// weights 5,1,1 give A A B A C A A rather than A A A A A B C. The lowest id wins between equals. Weights that are not
-/// positive and finite count as 0: such an instance serves only when all do. Where every
-/// candidate is at its bound, nobody's turn comes: the request is held.
+/// Smooth weighted round-robin (nginx): every candidate gains its weight, the one with the most credit is chosen and
+/// pays the sum, so weights 5,1,1 give A A B A C A A instead of A A A A A B C. Ties: the lowest id. Weights that are
+/// not positive and finite count as 0: such an instance is used only if all are like it. If every candidate is at its
+/// limit, the request is held.
 class WeightedRoundRobin final : public RoutingPolicy {
  public:
   explicit WeightedRoundRobin(const WeightedRoundRobinOptions& options = {}) : options_(options) {}

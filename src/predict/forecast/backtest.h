@@ -1,5 +1,5 @@
 #pragma once
-// How a forecaster does on a past it has not seen.
+// Evaluates a forecaster on held-out data.
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -13,7 +13,7 @@ namespace wattle::predict {
 struct ForecastScore {
   std::int64_t points = 0;
   double mae = 0.0;
-  double mape = 0.0;        ///< share, over points whose truth is not 0
+  double mape = 0.0;        ///< relative, over points whose true value is not 0
   double pinball_50 = 0.0;  ///< of the median: the point plus its margin
   double pinball_90 = 0.0;
   double r2 = 0.0;           ///< 1 - squared errors over squared distances from each series' own mean
@@ -22,18 +22,18 @@ struct ForecastScore {
 };
 
 struct BacktestOptions {
-  std::size_t train = 0;  ///< steps at the start that may be learned from; the rest is held out
+  std::size_t train = 0;  ///< number of training steps at the start; the rest is held out
   std::size_t horizon = 1;
   std::size_t stride = 1;   ///< steps between forecasts
-  std::size_t origins = 0;  ///< at most; 0: as many as fit
+  std::size_t origins = 0;  ///< maximum number of forecasts; 0: as many as fit
 };
 
-/// Forecasts from every origin of the held-out part, each with all that came before it as recent past; nothing is
-/// learned there. Errors: no origin fits.
+/// Forecasts from every origin in the held-out part, with everything before it as recent past; nothing is learned
+/// there. Errors: no origin fits.
 [[nodiscard]] Result<ForecastScore> backtest(const QuantileForecaster& forecaster, const Panel& all,
                                              const BacktestOptions& options);
 
-/// Mean pinball loss of one forecast: level x over, (1 - level) x under.
+/// Pinball loss of one forecast: level x excess of the truth, (1 - level) x excess of the forecast.
 [[nodiscard]] inline double pinball(double truth, double said, double level) {
   return truth >= said ? level * (truth - said) : (1.0 - level) * (said - truth);
 }

@@ -1,5 +1,5 @@
 #pragma once
-// One interface for every forecaster: a past to learn from, a recent past to start at, a horizon out.
+// The interface of all forecasters: a past to learn from, a recent past to start from, and a horizon.
 #include <cstddef>
 #include <memory>
 
@@ -12,49 +12,50 @@ class Forecaster {
  public:
   virtual ~Forecaster() = default;
   [[nodiscard]] virtual const char* name() const = 0;
-  /// Learns from scratch each time. Errors: the past is too short, or has another number of series than the forecaster.
+  /// Starts over with each call. Errors: the past is too short, or has a different number of series than the forecaster
+  /// expects.
   virtual Result<void> fit(const Panel& past) = 0;
-  /// The `horizon` steps after `recent`, which has the series of the past fitted and at least context() steps (with
-  /// fewer, or nothing known in them, the answer may be NaN). By series and step. `horizon` is at most what the
-  /// forecaster was made for.
+  /// Forecasts the `horizon` steps after `recent`, by series and step. `recent` has the same series as the past and at
+  /// least context() steps; with fewer, or only unknown values, the result may be NaN. `horizon` is at most the one
+  /// that the forecaster was created for.
   [[nodiscard]] virtual Rows forecast(const Panel& recent, std::size_t horizon) const = 0;
-  /// How many recent steps a forecast looks at.
+  /// Number of recent steps that a forecast uses.
   [[nodiscard]] virtual std::size_t context() const = 0;
 };
 
-/// The last known value, for ever.
+/// Repeats the last known value.
 [[nodiscard]] std::unique_ptr<Forecaster> make_persistence();
-/// What was at the same place of the last season that had a value there. period > 0.
+/// The most recent known value at the same position of an earlier season. period > 0.
 [[nodiscard]] std::unique_ptr<Forecaster> make_seasonal_naive(std::size_t period);
 
-/// A typical season (DynamoLLM: weekly load template) plus how far the last steps were off it.
+/// A typical season (DynamoLLM: weekly load template) plus the recent deviation from it.
 struct TemplateOptions {
   std::size_t period = 0;     ///< steps of a season, above 0
-  std::size_t smoothing = 0;  ///< neighbours to each side that share a place's median
-  std::size_t recent = 12;    ///< steps whose mean error is carried on; 0: none
-  double decay = 0.97;        ///< by which that error shrinks with every step ahead
-  double quantile = 0.5;      ///< of a place's values
+  std::size_t smoothing = 0;  ///< number of neighbours on each side included in a position's quantile
+  std::size_t recent = 12;    ///< number of steps whose mean error is carried forward; 0: none
+  double decay = 0.97;        ///< factor on that error per step ahead
+  double quantile = 0.5;      ///< of a position's values
 };
 [[nodiscard]] std::unique_ptr<Forecaster> make_template(const TemplateOptions& options);
 
-/// Local level and damped trend by a Kalman filter, on what a template leaves over (Harvey 1989, chapter 4). The ratios
-/// of the noises are the most likely ones of a grid.
+/// Local level and damped trend by a Kalman filter on the residuals of a template (Harvey 1989, chapter 4). The ratios
+/// of the noises are chosen from a grid by maximum likelihood.
 struct KalmanOptions {
-  std::size_t period = 0;  ///< of the template taken off first; 0: none
+  std::size_t period = 0;  ///< of the template that is subtracted first; 0: none
   std::size_t smoothing = 2;
-  bool log1p = false;     ///< for counts and rates: errors in proportion
-  double damping = 0.95;  ///< of the trend, by step
+  bool log1p = false;     ///< for counts and rates: relative errors
+  double damping = 0.95;  ///< of the trend, per step
 };
 [[nodiscard]] std::unique_ptr<Forecaster> make_kalman(const KalmanOptions& options);
 
-/// A linear model of the change from the last value, for every step ahead: on the changes before it, and on those at
-/// the same place of the seasons before.
+/// For every step ahead, a linear model of the change from the last value, on the preceding changes and on those at the
+/// same position of earlier seasons.
 struct RidgeOptions {
-  std::size_t horizon = 24;  ///< the longest
-  std::size_t lags = 24;     ///< last values
+  std::size_t horizon = 24;  ///< longest horizon
+  std::size_t lags = 24;     ///< number of last values
   std::size_t period = 0;    ///< 0: no season
-  std::size_t seasons = 2;   ///< values at the target's place, so many seasons back
-  double penalty = 1e-3;     ///< times the features' mean square
+  std::size_t seasons = 2;   ///< number of earlier seasons of which the value at the target's position is used
+  double penalty = 1e-3;     ///< relative to the features' mean square
 };
 [[nodiscard]] std::unique_ptr<Forecaster> make_ridge(const RidgeOptions& options);
 

@@ -1,5 +1,5 @@
 #pragma once
-// Arrivals to the rates a planner sizes pools for (FREESH, section IV: 5 s bins, the peak of every 5 minutes, half an
+// Converts arrivals to the rates that planners use (FREESH, section IV: 5 s bins, the peak of every 5 minutes, half an
 // hour at a time).
 #include <cstddef>
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 namespace wattle::predict {
 
-/// Requests per second in the busiest of every `per_peak` bins. NaN where none of them is known; the bins of a last,
-/// incomplete group are left out.
+/// Requests per second in the busiest of every `per_peak` bins. NaN if none of them is known; a last, incomplete group
+/// is left out.
 [[nodiscard]] std::vector<double> peak_rates(std::span<const double> bins, Span width, std::size_t per_peak);
 
 }  // namespace wattle::predict

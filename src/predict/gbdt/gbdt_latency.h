@@ -13,13 +13,13 @@
 namespace wattle::predict {
 
 /// T_P = w_f f + w_n N_tok + b, in ms, or the sum of trees over (f, N_tok, N_ctx); T_D = the sum of trees over (f,
-/// N_req, N_kv). Trees are asked through their TreeTable, whose rows kv_tokens_within walks exactly. A step with both
-/// phases takes T_P + T_D. Immutable, thread-safe, no allocation after make().
+/// N_req, N_kv). Trees are evaluated through their TreeTable, whose rows kv_tokens_within walks exactly. A step with
+/// both phases takes T_P + T_D. Immutable, thread-safe, no allocation after make().
 class GbdtLatency final : public LatencyModel {
  public:
   using Target = TreeTable::Target;
 
-  /// `target`: what the decode trees' sum is. Errors: other than two prefill weights (clock, tokens); those of
+  /// `target`: meaning of the decode trees' sum. Errors: not exactly two prefill weights (clock, tokens); those of
   /// TreeTable.
   [[nodiscard]] static Result<GbdtLatency> make(LinearBooster prefill, const GbdtTrees& decode,
                                                 Target target = Target::Milliseconds);

@@ -1,5 +1,5 @@
 #pragma once
-// What trees add to the lines of decode steps, over the KV tokens.
+// The trees' correction of the linear model of decode steps, as a function of KV tokens.
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -11,29 +11,29 @@
 
 namespace wattle::predict {
 
-/// The trees' own answers, a step function of the KV tokens. Where lines are too steep, trees take time away again, and
-/// may: it is the sum that must never be shorter for more KV tokens, as LatencyModel promises. Where it would be, it is
-/// the middle of its running maximum and its running minimum from the far end, which rises with the lines to either
-/// side and leans neither way. Only for the clocks the lines were fitted at, where it is known how they rise; at others
-/// they stand alone. Immutable; fixed point as the lines', so that within() is exact to the token.
+/// The trees' sum is a step function of KV tokens. It may reduce the time where the linear model is too steep, but the
+/// total must not fall with more KV tokens, as LatencyModel requires. Where it would, it is replaced by the mean of its
+/// running maximum and its running minimum from the other end, which is monotone and unbiased. Only for the clocks on
+/// which the linear model was fitted, where its slope is known; at other clocks the linear model is used alone.
+/// Immutable; fixed point like the linear model, so within() is exact to the token.
 class KvSteps {
  public:
-  /// What `trees` (ms over f, N_req, N_kv) learnt that `lines` leave over. Errors: those of TreeTable.
+  /// `trees`: trained on the residuals of `lines` (ms over f, N_req, N_kv). Errors: those of TreeTable.
   [[nodiscard]] static Result<KvSteps> make(const LinearLatency& lines, const GbdtTrees& trees);
 
-  /// One cell of KV tokens. Sums are the lines' rise from 0 KV tokens and the trees' part, fixed point.
+  /// One cell of KV tokens. Sums are the linear model's rise from 0 KV tokens plus the trees' part, in fixed point.
   struct Cell {
     std::int64_t rest = 0;            ///< the trees' part
     std::int64_t highest_before = 0;  ///< sum
     std::int64_t lowest_after = 0;    ///< sum
   };
-  /// Of one clock and batch. Null: the lines stand alone.
+  /// The cells of one clock and batch. Null: the linear model is used alone.
   using Row = const Cell*;
   [[nodiscard]] Row row(MegaHertz clock, std::int32_t requests) const;
-  /// Lines and trees together, fixed point, whatever the line's floor. `line`: of the lines given to make(), at the
-  /// row's clock and requests.
+  /// Linear model and trees together, in fixed point, without the line's floor. `line`: of the model given to make(),
+  /// at the row's clock and requests.
   [[nodiscard]] Int128 time(const LinearLatency::Line& line, Row row, std::int64_t kv_tokens) const;
-  /// The most KV tokens up to which that is <= limit, where it is for some.
+  /// The most KV tokens for which time() is <= limit, if there are any.
   [[nodiscard]] std::int64_t within(const LinearLatency::Line& line, Row row, Int128 limit) const;
 
  private:

@@ -1,5 +1,5 @@
 #pragma once
-// EcoPred's lines, corrected by trees. In neither paper.
+// EcoPred's linear form, corrected by trees. Ours; in neither paper.
 #include <cstdint>
 #include <memory>
 #include <utility>
@@ -12,8 +12,8 @@
 
 namespace wattle::predict {
 
-/// What `lines` say plus what trees learnt that they leave over (ms; of prompts over (f, N_tok, N_ctx), of decodes over
-/// (f, N_req, N_kv), the latter as KvSteps), never below 0. Immutable, thread-safe, no allocation after make().
+/// `lines` plus trees trained on its residuals (ms; for prompts over (f, N_tok, N_ctx), for decodes over (f, N_req,
+/// N_kv) as KvSteps), never below 0. Immutable, thread-safe, no allocation after make().
 class ResidualLatency final : public LatencyModel {
  public:
   /// `lines` not null. Errors: those of TreeTable.
@@ -26,7 +26,7 @@ class ResidualLatency final : public LatencyModel {
  private:
   ResidualLatency(std::shared_ptr<const LinearLatency> lines, TreeTable prefill, KvSteps decode)
       : lines_(std::move(lines)), prefill_(std::move(prefill)), decode_(std::move(decode)) {}
-  /// What the prefill trees add.
+  /// The prefill trees' correction.
   [[nodiscard]] Span prefill_rest(const StepShape& shape, MegaHertz clock) const;
 
   std::shared_ptr<const LinearLatency> lines_;

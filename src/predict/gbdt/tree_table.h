@@ -12,16 +12,16 @@
 
 namespace wattle::predict {
 
-/// An ensemble is constant between thresholds, so all of it is one table over the cells they cut: an answer is three
-/// short searches and one load. Exact but for one thing: trees need not be monotone in the last feature, as
-/// LatencyModel promises for KV tokens; each row takes the middle of its running maximum and its running minimum from
-/// the far end, which is. Sums are of doubles, where XGBoost adds floats.
+/// An ensemble is constant between thresholds, so it equals a table over the cells between them: a prediction is three
+/// short searches and one load. Exact, except that trees need not be monotone in the last feature, as LatencyModel
+/// requires for KV tokens: each row is replaced by the mean of its running maximum and its running minimum from the
+/// other end, which is monotone. Sums are of doubles, where XGBoost adds floats.
 class TreeTable {
  public:
-  /// What the trees' sum is.
+  /// Meaning of the trees' sum.
   enum class Target : std::uint8_t {
-    Milliseconds,  ///< of an iteration
-    Rate,          ///< iterations per second (throttLL'eM's M); at or below 0: longer than anyone believes
+    Milliseconds,  ///< per iteration
+    Rate,          ///< iterations per second (throttLL'eM's M); at or below 0: implausibly long
   };
   static constexpr std::size_t kMostCells = std::size_t{1} << 22;
 
@@ -29,13 +29,13 @@ class TreeTable {
   [[nodiscard]] static Result<TreeTable> make(const GbdtTrees& trees, bool monotone,
                                               Target target = Target::Milliseconds);
 
-  /// The cells of all values of the third feature, shortest time first, in ns.
+  /// The times in ns for all cells of the third feature, ascending.
   [[nodiscard]] const std::int64_t* row(float clock, float second) const;
-  /// at() for many at one clock, neighbours near each other; all of one size.
+  /// at() for many points at one clock, fastest if neighbouring points are similar; equal sizes.
   void many(float clock, std::span<const std::int32_t> second, std::span<const std::int64_t> third,
             std::span<Span> out) const;
   [[nodiscard]] std::int64_t at(float clock, float second, float third) const;
-  /// Of the third feature: cell i of a row holds [thresholds[i-1], thresholds[i]).
+  /// Thresholds of the third feature: cell i of a row is [thresholds[i-1], thresholds[i]).
   [[nodiscard]] const std::vector<float>& thresholds() const { return third_; }
   [[nodiscard]] const std::vector<float>& second_thresholds() const { return second_; }
   [[nodiscard]] std::size_t cells() const { return table_.size(); }
@@ -47,7 +47,7 @@ class TreeTable {
   std::vector<std::int64_t> table_;  ///< ns, [clock][second][third]
 };
 
-/// Milliseconds in ns, kept where sums of a few stay within 64 bits.
+/// Milliseconds in ns, clamped so that sums of a few fit into 64 bits.
 [[nodiscard]] std::int64_t ns_of_ms(double ms);
 
 }  // namespace wattle::predict

@@ -29,25 +29,25 @@ using Tree = std::vector<TreeNode>;
 struct TreeSum {
   std::vector<Tree> trees;
   float base_score = 0.0F;
-  double offset = 0.0;  ///< to be added: the model's attribute "offset"; it has none: 0
+  double offset = 0.0;  ///< added to the sum: the model's attribute "offset", or 0
 };
-/// Errors: as GbdtTrees; other than `features` features; an offset that is no number.
+/// Errors: those of GbdtTrees; not exactly `features` features; an offset that is not a number.
 [[nodiscard]] Result<TreeSum> read_trees(std::string_view text, std::size_t features);
 
 class GbdtTrees {
  public:
   static constexpr int kDeepest = 10;
 
-  /// Errors (`where` names the key): neither JSON nor UBJSON, or cut off; a version other than 1.x; a booster other
-  /// than gbtree or an objective that transforms its sum; other than three features; a categorical split; a tree that
-  /// is no tree or is deeper than 10; a threshold or leaf that is not finite.
+  /// Errors (`where` is the key): neither JSON nor UBJSON, or truncated; a version other than 1.x; a booster other than
+  /// gbtree, or an objective that transforms its sum; not exactly three features; a categorical split; an invalid tree
+  /// or one deeper than 10; a threshold or leaf that is not finite.
   [[nodiscard]] static Result<GbdtTrees> from_xgboost(std::string_view text) { return read(text, std::nullopt); }
-  /// Of a model with a fourth feature behind those three: what remains of it where that feature has this value.
+  /// From a model with a fourth feature: the trees that remain if that feature has this value.
   [[nodiscard]] static Result<GbdtTrees> from_xgboost_at(std::string_view text, float fourth) {
     return read(text, fourth);
   }
 
-  /// The sum XGBoost gives, to float rounding. A feature that is not a number gives not-a-number.
+  /// XGBoost's sum, to float rounding. NaN if a feature is NaN.
   [[nodiscard]] float predict(const Features& features) const;
 
   [[nodiscard]] std::size_t size() const { return trees_.size(); }

@@ -1,5 +1,5 @@
 #pragma once
-// EcoPred's linear form, fitted again to what is served.
+// Refits EcoPred's linear form to served steps.
 #include <vector>
 
 #include "predict/linear_fit.h"
@@ -7,8 +7,8 @@
 
 namespace wattle::predict {
 
-/// fit_linear on the levelled profile and the served steps, with the offline fit's tile borders (served batches are too
-/// unevenly spread to find borders in).
+/// fit_linear on the scaled profile (level_profile) and the served steps, with the offline fit's tile borders (served
+/// batches are too unevenly distributed to detect borders).
 [[nodiscard]] LatencyRefit linear_refit(std::vector<StepSample> profile, std::shared_ptr<const LinearLatency> offline,
                                         bool published = false);
 
