@@ -38,11 +38,13 @@ using Kind = config::Project::Kind;
 /// A path as it is, else the scenario, recipe, GPU or LLM of that name, in this order.
 Result<std::string> find_any(const config::Project& home, const std::string& name) {
   std::string known;
+  std::error_code none;
   for (const Kind kind : {Kind::Scenario, Kind::Recipe, Kind::Gpu, Kind::Llm}) {
     const auto file = home.find(kind, name, "config check");
     if (file) return file;
     for (const std::string& each : home.names(kind)) known += (known.empty() ? "" : ", ") + each;
   }
+  if (std::filesystem::is_directory(name, none)) return bad_input(name, "is a directory; name a file");
   return bad_input("config check", fmt::format("no file or name \"{}\"; known names: {}", name, known));
 }
 

@@ -183,7 +183,7 @@ Result<void> run(const Flags& flags) {
   std::string why_no_gpu;
   const auto gpus = look_for_gpus(flags.nvml, why_no_gpu);
   const auto engines = look_for_engines(flags.ports);
-  if (auto ok = write_file(flags.out, text_of(flags, gpus, why_no_gpu, engines)); !ok) return ok;
+  if (auto ok = replace_file(flags.out, text_of(flags, gpus, why_no_gpu, engines)); !ok) return ok;
   fmt::print("{}: {} GPU(s), {} engine(s). Read it through: what could not be found is left open.\n", flags.out,
              gpus.size(), engines.size());
   return {};

@@ -47,6 +47,24 @@ Result<void> write_file(const std::string& path, std::string_view bytes) {
   return {};
 }
 
+Result<void> replace_file(const std::string& path, std::string_view bytes) {
+  namespace fs = std::filesystem;
+  std::error_code code;
+  if (fs::exists(path, code) && !fs::is_regular_file(path, code)) return write_file(path, bytes);
+  const fs::path linked = fs::canonical(path, code);
+  const std::string file = code ? path : linked.string();
+  const std::string fresh = file + ".new";
+  auto written = write_file(fresh, bytes);
+  code.clear();
+  if (written) fs::rename(fresh, file, code);
+  if (code) written = external_failure(path, fmt::format("cannot be replaced ({})", code.message()));
+  if (!written) {
+    written.error().where = path;
+    fs::remove(fresh, code);
+  }
+  return written;
+}
+
 std::filesystem::path temporary_folder() {
   std::error_code none;
   const auto folder = std::filesystem::temp_directory_path(none);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "gateway/prompt_scale.h"
 #include "net/clock.h"
 
 namespace wattle::gateway {
@@ -128,12 +129,12 @@ std::expected<void, net::ApiError> Callers::read_wishes(const net::HeaderFields&
   if (caller.terms != nullptr && !caller.terms->hints) return {};
   const auto hint = [&](const char* field, std::int32_t& tokens) {
     const auto text = headers.get(field);
-    return text.empty() || (read_number(text, tokens) && tokens >= 1);
+    return text.empty() || (read_number(text, tokens) && tokens >= 1 && tokens <= PromptScale::kMostTokens);
   };
   for (const auto& [field, tokens] :
        {std::pair{"X-Wattle-Prompt-Tokens", &request.prompt_tokens},
         std::pair{"X-Wattle-Predicted-Output-Tokens", &request.predicted_output_tokens}}) {
-    if (!hint(field, *tokens)) return wrong(field, "must be a positive integer");
+    if (!hint(field, *tokens)) return wrong(field, "must be a positive integer, at most 2^30");
   }
   return {};
 }

@@ -17,11 +17,9 @@ nlohmann::ordered_json model_json(const std::string& name) {
   return {{"id", name}, {"object", "model"}, {"created", 0}, {"owned_by", "wattle"}};
 }
 
-/// What engines answer beside chat and completions. The rest of their paths is for operators: adapters, caches,
+/// What engines answer beside texts. The rest of their paths is for operators: adapters, caches,
 /// weights.
-constexpr std::array<std::string_view, 16> kPassed{"/v1/responses",
-                                                   "/v1/messages",
-                                                   "/v1/messages/count_tokens",
+constexpr std::array<std::string_view, 14> kPassed{"/v1/messages/count_tokens",
                                                    "/v1/embeddings",
                                                    "/v1/audio/transcriptions",
                                                    "/v1/audio/translations",
@@ -49,6 +47,7 @@ void ClientApi::handle(const std::shared_ptr<net::Exchange>& exchange, RelayCont
   const std::string_view path = exchange->path();
   if (path == "/v1/chat/completions") return complete(exchange, context, net::ApiPath::Chat);
   if (path == "/v1/completions") return complete(exchange, context, net::ApiPath::Completions);
+  if (path == "/v1/responses" || path == "/v1/messages") return complete(exchange, context, net::ApiPath::Typed);
   if (path == "/v1/models" || path.starts_with("/v1/models/")) {
     if (!allowed(*exchange, "GET") || !caller_of({*exchange})) return;
     return path == "/v1/models" ? models(*exchange) : one_model(*exchange, net::percent_decoded(path.substr(11)));
@@ -135,7 +134,7 @@ std::optional<ClientApi::Asked> ClientApi::read(const Incoming& in, net::ApiPath
     return std::nullopt;
   }
   auto asked = net::read_completion(path, exchange.body());
-  if (!asked && path != net::ApiPath::Other) return no(asked.error());
+  if (!asked && net::is_completion(path)) return no(asked.error());
   if (!asked) {
     const std::string_view type = exchange.headers().get("Content-Type");
     // What an engine's lenient reader takes for JSON has been read here, or goes no further.
@@ -159,7 +158,7 @@ std::optional<ClientApi::Asked> ClientApi::read(const Incoming& in, net::ApiPath
     return no({404, fmt::format("the model `{}` does not exist", asked->model), "invalid_request_error", "model",
                "model_not_found"});
   }
-  if (workers_.all_divided() && path == net::ApiPath::Other) {
+  if (workers_.all_divided() && !net::is_completion(path)) {
     return no({501, "only chat and completions are split between prefill and decode engines", "invalid_request_error",
                "", "unsupported_path"});
   }
@@ -191,7 +190,7 @@ void ClientApi::describe_prompt(const net::Exchange& exchange, const net::Comple
 
 std::unique_ptr<predict::PromptFeatures> ClientApi::hint_length(const net::Exchange& exchange, const Asked& asked,
                                                                 LengthFeed* lengths, Request& request) {
-  const bool one_answer = asked.what.path != net::ApiPath::Other && asked.what.n == 1 && asked.what.prompts == 1;
+  const bool one_answer = net::is_completion(asked.what.path) && asked.what.n == 1 && asked.what.prompts == 1;
   if (lengths == nullptr || !one_answer) return nullptr;
   const std::string tenant = tenants_.name_of(request.tenant);
   const auto [at, size] = asked.what.prompt_text;
@@ -223,7 +222,7 @@ void ClientApi::complete(const std::shared_ptr<net::Exchange>& exchange, RelayCo
   const std::int32_t measured = request.prompt_tokens;  // what headers say of it is no matter of limits
   const std::int32_t most = path == net::ApiPath::Other ? 1 : options_.default_max_tokens;
   request.max_tokens = asked->what.max_tokens > 0 ? asked->what.max_tokens : most;
-  request.undivided = path == net::ApiPath::Other || asked->what.n > 1;  // no KV cache is handed over for these
+  request.undivided = !net::is_completion(path) || asked->what.n > 1;  // no KV cache is handed over for these
   if (const auto read = callers_.read_wishes(exchange->headers(), *caller, request); !read) {
     return refuse(in, read.error());
   }

@@ -121,6 +121,17 @@ TEST(Paths, AResponsesStreamIsCountedAndHasAnEnd) {
   EXPECT_EQ(counts.failed, 1);
   EXPECT_EQ(rig.sink.all.at(0).output_tokens, 3);
   EXPECT_EQ(rig.sink.all.at(0).request.prompt_tokens, 11);
+  EXPECT_EQ(rig.sink.all.at(0).request.max_tokens, 4096) << "as of a chat that states none";
+}
+
+TEST(Paths, AnAnswerOfResponsesThatComesAsAWholeDecodes) {
+  Rig rig;
+  rig.upstream.hangs = true;
+  net::RawClient whole(rig.gateway->port()), embedding(rig.gateway->port());
+  whole.send(Rig::post(R"({"model":"m","input":"x"})", "/v1/responses"));
+  embedding.send(Rig::post(R"({"model":"m","input":"x"})", "/v1/embeddings"));
+  await([&] { return rig.view()["decode_requests"] == 1; });
+  EXPECT_EQ(rig.view()["waiting_requests"], 1);
 }
 
 TEST(Paths, BrowsersMayReadWhereTheirOriginIsKnown) {

@@ -14,14 +14,15 @@ namespace wattle::gateway {
 /// Any thread. An update may be lost if two threads learn at once; the next request brings another.
 class PromptScale {
  public:
-  static constexpr double kTokensPerByte = 0.25;     ///< of English, until something has been counted
-  static constexpr std::int64_t kMediaTokens = 576;  ///< an image of 336 x 336 in LLaVA's patches of 14 x 14
-  static constexpr std::int64_t kLeastBytes = 64;    ///< in shorter texts, a chat template's own tokens dominate
+  static constexpr double kTokensPerByte = 0.25;        ///< of English, until something has been counted
+  static constexpr std::int64_t kMediaTokens = 576;     ///< an image of 336 x 336 in LLaVA's patches of 14 x 14
+  static constexpr std::int64_t kMostTokens = 1 << 30;  ///< whatever it says: sums of a few fit 32 bits
+  static constexpr std::int64_t kLeastBytes = 64;       ///< in shorter texts, a chat template's own tokens dominate
 
   [[nodiscard]] std::int32_t tokens(std::size_t model, const net::PromptSize& prompt) const {
     const double text = static_cast<double>(prompt.bytes) * rate(model);
     const auto whole = static_cast<std::int64_t>(text + 0.999) + prompt.ids + prompt.media * kMediaTokens;
-    return static_cast<std::int32_t>(std::clamp<std::int64_t>(whole, 1, 1 << 30));
+    return static_cast<std::int32_t>(std::clamp<std::int64_t>(whole, 1, kMostTokens));
   }
   void learn(std::size_t model, const net::PromptSize& prompt, std::int64_t counted) {
     if (prompt.media > 0 || prompt.bytes < kLeastBytes || counted <= prompt.ids) return;

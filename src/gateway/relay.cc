@@ -51,10 +51,10 @@ Relay::Relay(RelayContext& context, std::shared_ptr<net::Exchange> exchange, con
       model_(model),
       path_(asked.path),
       stream_(asked.stream),
-      usage_asked_(asked.path != net::ApiPath::Other && asked.stream && !asked.include_usage),
+      usage_asked_(net::is_completion(asked.path) && asked.stream && !asked.include_usage),
       usage_appended_(usage_asked_ && asked.stream_options.size == 0),
       ours_(usage_appended_ ? kAskForUsage : ""),
-      says_urgency_(context.engine_priority && asked.path != net::ApiPath::Other && !asked.priority),
+      says_urgency_(context.engine_priority && net::is_completion(asked.path) && !asked.priority),
       energy_asked_(asks_for_energy(exchange_->headers())),
       prompt_(asked.prompt),
       held_seat_(std::move(seat)),
@@ -66,7 +66,7 @@ Relay::Relay(RelayContext& context, std::shared_ptr<net::Exchange> exchange, con
   const std::string_view named = client_name(fields);
   own_name_ = named.empty();
   request_id_ = own_name_ ? request_name(request.id) : std::string(named);
-  const std::string_view type = path_ == net::ApiPath::Other ? fields.get("Content-Type") : "application/json";
+  const std::string_view type = net::is_completion(path_) ? "application/json" : fields.get("Content-Type");
   headers_.reserve(256);
   net::append(headers_, {"Content-Type: ", type, "\r\nX-Request-Id: ", request_id_, "\r\n"});
   const std::string trace = record_ ? context_.observer->trace_lines(*record_) : std::string();
@@ -208,7 +208,7 @@ void Relay::on_head(int status, const net::HeaderFields& headers, std::int64_t c
   net::append(extra, {"X-Request-Id: ", request_id_, "\r\n"});
   if (events_) extra += "Cache-Control: no-cache\r\n";
   if (status != 200) append_passed_back(extra, headers);
-  energy_asked_ = energy_asked_ && status == 200 && (!events_ || path_ != net::ApiPath::Other);
+  energy_asked_ = energy_asked_ && status == 200 && (!events_ || net::is_completion(path_));
   if (events_) reader_ = std::make_unique<EventReader>();
   if (events_ || energy_asked_) {
     type_ = type;
@@ -217,7 +217,7 @@ void Relay::on_head(int status, const net::HeaderFields& headers, std::int64_t c
     return;
   }
   begun_ = true;
-  if (status == 200 && path_ != net::ApiPath::Other) {  // its first byte says whether this is an answer at all
+  if (status == 200 && net::is_completion(path_)) {  // its first byte says whether this is an answer at all
     type_ = type;
     head_ = std::move(extra);
     whole_waits_ = true;
@@ -305,7 +305,7 @@ void Relay::no_answer(const char* reason, std::string_view message) {
 void Relay::no_object() { no_answer("engine's answer is no JSON object", "the engine's answer is not a JSON object"); }
 
 void Relay::relay_whole(std::string_view bytes) {
-  const bool judged = status_ == 200 && path_ != net::ApiPath::Other;
+  const bool judged = status_ == 200 && net::is_completion(path_);
   if (judged && !is_object_so_far(bytes)) return no_object();
   // Once the client has all bytes of the length that it was promised, it is too late to break off.
   const bool last = whole_left_ >= 0 && static_cast<std::int64_t>(bytes.size()) >= whole_left_;
@@ -352,7 +352,7 @@ void Relay::relay_events(std::string_view bytes) {
   parser.feed(bytes);
   std::size_t from = 0;   // of what has not been relayed yet
   std::size_t begin = 0;  // of the event that comes next
-  const bool typed = path_ == net::ApiPath::Other;
+  const bool typed = !net::is_completion(path_);
   for (;;) {
     // Nearly all events differ in nothing but their token's text.
     if (const auto ahead = chunks.tokens_ahead(parser.plain_rest()); ahead.tokens > 0) {
@@ -362,7 +362,7 @@ void Relay::relay_events(std::string_view bytes) {
     }
     const auto event = parser.next();
     if (!event) break;
-    const net::ChunkFacts facts = typed ? net::read_typed_event(event->data) : chunks.read(event->data);
+    const net::ChunkFacts facts = typed ? net::read_typed_event(event->type, event->data) : chunks.read(event->data);
     tokens_came(facts.tokens);
     done_seen_ = done_seen_ || facts.done;
     finish_seen_ = finish_seen_ || facts.finished;
@@ -428,7 +428,7 @@ void Relay::on_end() {
 }
 
 void Relay::over_whole() {
-  if (path_ != net::ApiPath::Other && last_of_whole_ != '}') return no_object();
+  if (net::is_completion(path_) && last_of_whole_ != '}') return no_object();
   tally_.whole(std::max(tally_.counted().output, 0), request_.arrival, now());
   if (head_waits_) {
     const bool json = type_.starts_with("application/json");
@@ -440,14 +440,14 @@ void Relay::over_whole() {
 
 void Relay::over_stream() {
   // An answer may be empty, but then a choice says that it has finished.
-  const bool unfinished = done_seen_ && !finish_seen_ && (tally_.count() > 0 || path_ != net::ApiPath::Other);
+  const bool unfinished = done_seen_ && !finish_seen_ && (tally_.count() > 0 || net::is_completion(path_));
   if (error_seen_ || unfinished) {  // the client has the engine's own words; what came after them is no success
     exchange_->write(held_end_);
     exchange_->finish();
     context_.metrics.worker_failure(worker_->endpoint->url);
     return end(Fate::Failed, error_seen_ ? "the engine failed in its stream" : "no choice of the stream had finished");
   }
-  // Of another API's streams only those with tokens that we know are known to have an end of their own.
+  // Of streams that we do not know only those with tokens that we do are known to have an end of their own.
   if (!done_seen_ && (path_ != net::ApiPath::Other || tally_.count() > 0)) {
     context_.metrics.worker_failure(worker_->endpoint->url);
     return fail(502, "stream cut off", "the engine ended the stream without finishing it");

@@ -36,6 +36,7 @@ struct Upstream {
   std::vector<std::shared_ptr<net::Exchange>> parked;  ///< on the loop only
   std::atomic<int> parked_count{0};
   std::atomic<bool> answers_health;
+  std::atomic<int> probes{0};
   std::atomic<bool> hangs{false};                    ///< it takes requests and answers none
   std::atomic<bool> drops{false};                    ///< it breaks the connection instead
   std::vector<std::shared_ptr<net::Exchange>> deaf;  ///< probes that are not answered; on the loop only
@@ -74,6 +75,7 @@ struct Upstream {
   }
   static int words(const std::string& mode) { return mode == "only-done" || mode == "no-words" ? 0 : 5; }
   void handle(std::shared_ptr<net::Exchange> e) {
+    if (e->path() == "/health") ++probes;
     if (e->path() == "/health" && !answers_health) {
       deaf.push_back(e);
       return;
@@ -91,14 +93,16 @@ struct Upstream {
         headers.back().append(field.name).append(": ").append(field.value).append("\n");
       }
     }
+    if (hangs) return parked.push_back(e);
     if (e->path() == "/v1/responses" && body.value("stream", false)) {
       e->begin(200, "text/event-stream");
       e->write(
           "event: response.output_text.delta\ndata: {\"type\":\"response.output_text.delta\",\"delta\":\"a\"}\n\n");
+      // vLLM's has the type of the whole behind those of its parts.
       if (body.value("user", "") != "cut") {
         e->write(
-            "event: response.completed\ndata: {\"type\":\"response.completed\",\"response\":{\"usage\":"
-            "{\"input_tokens\":11,\"output_tokens\":3}}}\n\n");
+            "event: response.completed\ndata: {\"response\":{\"output\":[{\"type\":\"message\"}],\"usage\":"
+            "{\"input_tokens\":11,\"output_tokens\":3}},\"type\":\"response.completed\"}\n\n");
       }
       return e->finish();
     }
@@ -114,7 +118,6 @@ struct Upstream {
       return e->respond(401, "application/json", "{}", "WWW-Authenticate: Bearer realm=\"e\"\r\nX-Own: 1\r\n");
     }
     if (mode == "elsewhere") return e->respond(307, "", "", "Location: /other\r\n");
-    if (hangs) return parked.push_back(e);
     if (mode == "refuse") return e->respond(422, "application/json", R"({"error":{"message":"no"}})");
     if (const char* const said = no_object(mode)) return e->respond(200, "application/json", said);
     const auto same = [&](const std::string& id) { return id == e->headers().get("X-Request-Id"); };

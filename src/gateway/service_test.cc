@@ -48,6 +48,7 @@ TEST(Service, ARequestHasItsTenantsTierAndPriorityUnlessItSaysOtherwise) {
   EXPECT_EQ(ask("X-Wattle-Tier: silver\r\n"), "400");
   EXPECT_EQ(ask("X-Wattle-Origin: moon\r\n"), "400");
   EXPECT_EQ(ask("X-Wattle-Priority: high\r\n"), "400");
+  EXPECT_EQ(ask("X-Wattle-Prompt-Tokens: 2147483647\r\n"), "400") << "one more token would not be a number";
   ASSERT_EQ(rig.sink.all.size(), 2U);
   EXPECT_EQ(rig.sink.all[0].request.tier, TierId(1));
   EXPECT_EQ(rig.sink.all[0].request.priority, 5);

@@ -192,13 +192,7 @@ Result<void> RunWriter::checkpoint(const RunSummary& summary, const RunCurves& c
     if (!flushed && first) first = std::move(flushed);
   }
   if (!first) return first;
-  // Written beside and moved into place: a reader, at any moment, finds a whole one.
-  const std::string next = impl_->path("run.partial.json.next");
-  if (auto written = write_file(next, impl_->run_text(summary, curves)); !written) return written;
-  std::error_code code;
-  fs::rename(next, impl_->path(kPartial), code);
-  if (code) return external_failure(next, "cannot be renamed (" + code.message() + ")");
-  return {};
+  return replace_file(impl_->path(kPartial), impl_->run_text(summary, curves));
 }
 
 Result<void> RunWriter::close(const RunSummary& summary, const RunCurves& curves) {
@@ -212,7 +206,7 @@ Result<void> RunWriter::close(const RunSummary& summary, const RunCurves& curves
     if (!closed && first) first = std::move(closed);
   }
   if (!first) return first;
-  if (auto written = write_file(impl->path("run.json"), impl->run_text(summary, curves)); !written) return written;
+  if (auto written = replace_file(impl->path("run.json"), impl->run_text(summary, curves)); !written) return written;
   std::error_code ignored;  // it was never there where nobody called checkpoint()
   fs::remove(impl->path(kPartial), ignored);
   return {};

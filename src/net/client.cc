@@ -75,7 +75,7 @@ class Upstream final : public Watcher, public Deferred, public std::enable_share
       body_ = {};
     }
     handler_ = std::move(handler);
-    paused_ = false;
+    paused_ = send_broke_ = false;
     reused_ = connected_;
     if (connected_) {
       send();
@@ -198,11 +198,10 @@ class Upstream final : public Watcher, public Deferred, public std::enable_share
       if (put.result != Socket::Result::Some) return put.result == Socket::Result::None;
     }
   }
+  /// A peer may have answered before it closed: to a body that is too large for it, say. What it said is still read.
   void send_rest() {
-    const bool broken = !send_more();
-    if (!broken && sent_ < head_.size() + body_.size()) return;
-    sending_for_.reset();
-    if (broken && handler_ && !closed_) broke(CallFailure::Send);
+    send_broke_ = !send_more();
+    if (send_broke_ || sent_ == head_.size() + body_.size()) sending_for_.reset();
   }
 
   void read() {
@@ -218,12 +217,11 @@ class Upstream final : public Watcher, public Deferred, public std::enable_share
     const auto got = socket_.read(scratch, Loop::Impl::kScratchBytes);
     if (got.result == Socket::Result::None) return read();
     if (!handler_) return close();  // an idle connection has nothing to say but goodbye
-    if (got.result == Socket::Result::End) {
+    if (got.result == Socket::Result::End && !send_broke_) {
       parser_.feed_eof();
       if (parser_.done()) return complete();
-      return broke(CallFailure::Response);
     }
-    if (got.result == Socket::Result::Broken) return broke(CallFailure::Response);
+    if (got.result != Socket::Result::Some) return broke(send_broke_ ? CallFailure::Send : CallFailure::Response);
     deadline_ = loop().now() + client_->options.body_timeout;
     const std::string_view fresh(scratch, got.bytes);
     if (in_.empty()) {
@@ -244,7 +242,7 @@ class Upstream final : public Watcher, public Deferred, public std::enable_share
     ++client_->retries;
     socket_.close();
     sending_for_.reset();
-    connected_ = reading_ = false;
+    connected_ = reading_ = send_broke_ = false;
     in_.clear();
     parser_.reset();
     connect();
@@ -299,8 +297,8 @@ class Upstream final : public Watcher, public Deferred, public std::enable_share
     const auto handler = std::move(handler_);
     handler_ = nullptr;
     ++serial_;
-    const bool reusable = parser_.keep_alive() && in_.empty() && !sending_for_ && !client_->closed && connected_ &&
-                          idle_.size() < client_->options.max_idle_per_endpoint && socket_.is_open();
+    const bool reusable = parser_.keep_alive() && in_.empty() && !sending_for_ && !send_broke_ && !client_->closed &&
+                          connected_ && idle_.size() < client_->options.max_idle_per_endpoint && socket_.is_open();
     if (reusable) {
       parser_.reset();
       deadline_ = loop().now() + client_->options.idle_timeout;
@@ -339,6 +337,7 @@ class Upstream final : public Watcher, public Deferred, public std::enable_share
   bool reading_ = false;   ///< what comes is wanted
   bool deferred_ = false;  ///< on_turn_end() comes
   bool paused_ = false;
+  bool send_broke_ = false;  ///< the peer takes no more of the request
 };
 
 class UpstreamCall final : public Call {

@@ -11,12 +11,13 @@ namespace wattle::net {
 namespace {
 
 /// What a call to a server that says these bytes comes to.
-std::string called(const std::string& answer) {
+std::string called(const std::string& answer, const std::string& body = "") {
   struct Collect final : ResponseHandler {
     std::promise<std::string> done;
-    void on_head(int, const HeaderFields&, std::int64_t) override {}
+    int status = 0;
+    void on_head(int said, const HeaderFields&, std::int64_t) override { status = said; }
     void on_body(std::string_view) override {}
-    void on_end() override { done.set_value("end"); }
+    void on_end() override { done.set_value(status == 200 ? "end" : std::to_string(status)); }
     void on_failure(CallFailure failure) override { done.set_value(text_of(failure)); }
   };
   RawServer server([&](int, int fd) {
@@ -29,7 +30,7 @@ std::string called(const std::string& answer) {
   loop.post([&] {
     client = std::make_unique<HttpClient>(loop, ClientOptions());
     const auto endpoint = std::make_shared<const Endpoint>(resolve_endpoint(server.url(), "test").value());
-    client->send(endpoint, "GET", "/", {}, {}, handler);
+    client->send(endpoint, "GET", "/", {}, body, handler);
   });
   std::string out = result.get();
   std::promise<void> gone;
@@ -50,6 +51,12 @@ TEST(ClientRules, AClientSaysWhatIsWrongWithAResponse) {
   EXPECT_EQ(called(ok + "Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n"), text_of(CallFailure::Framing));
   EXPECT_EQ(called(ok + "X: " + std::string(70'000, 'x') + "\r\n\r\n"), text_of(CallFailure::Header));
   EXPECT_EQ(called(ok + "Content-Encoding: gzip\r\nContent-Length: 2\r\n\r\n\x1f\x8b"), text_of(CallFailure::Coding));
+}
+
+TEST(ClientRules, AnAnswerToARequestThatThePeerDoesNotReadIsHeard) {
+  const std::string large(32 << 20, 'x');  // more than the kernel takes on its own
+  EXPECT_EQ(called("HTTP/1.1 413 Content Too Large\r\nContent-Length: 2\r\n\r\nno", large), "413");
+  EXPECT_EQ(called("HTTP/1.1 413 Content Too Large\r\nContent-Length: 9\r\n\r\nno", large), text_of(CallFailure::Send));
 }
 
 TEST(Endpoint, HasNothingInItThatEndsALineOrALabel) {

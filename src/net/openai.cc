@@ -178,7 +178,7 @@ class CompletionReader {
     }
     const char* beyond = nullptr;
     if (document.current_location().get(beyond) == SUCCESS) return std::unexpected(not_json());  // more than one value
-    if (out_.path == ApiPath::Other) {  // whatever text it has is taken for prompt
+    if (!is_completion(out_.path)) {  // whatever text it has is taken for prompt
       out_.prompt = {prompt_.numbers + rest_.numbers, prompt_.string_bytes + rest_.string_bytes,
                      prompt_.media + rest_.media};
       return std::move(out_);
@@ -194,7 +194,7 @@ class CompletionReader {
   using Problem = std::optional<ApiError>;
 
   Problem take(std::string_view key, od::value& value, od::document& document) {
-    const bool is_prompt = key == prompt_key_ || (out_.path == ApiPath::Other && (key == "messages" || key == "input"));
+    const bool is_prompt = key == prompt_key_ || (!is_completion(out_.path) && (key == "messages" || key == "input"));
     const char* const begins = is_prompt ? value.raw_json_token().data() : nullptr;
     auto problem = take(key, value);
     const char* behind = nullptr;
@@ -213,7 +213,7 @@ class CompletionReader {
     if (key == "stream" && !is_null(value)) {
       return value.get_bool().get(out_.stream) ? Problem(wrong("stream", "must be true or false")) : Problem();
     }
-    if (out_.path == ApiPath::Other) {
+    if (!is_completion(out_.path)) {
       std::int64_t most = 0;
       const bool cap = key == "max_tokens" || key == "max_output_tokens";
       if (!cap || value.get_int64().get(most)) return take_any(key, value);

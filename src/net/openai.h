@@ -28,8 +28,12 @@ struct ApiError {
 enum class ApiPath : std::uint8_t {
   Chat,
   Completions,
-  Other,  ///< whatever else engines answer to POST: responses, messages, embeddings, tokenize ...
+  Typed,  ///< OpenAI's responses and Anthropic's messages: texts, too, in streams whose events have types
+  Other,  ///< whatever else engines answer to POST: embeddings, tokenize ...
 };
+[[nodiscard]] constexpr bool is_completion(ApiPath path) {
+  return path == ApiPath::Chat || path == ApiPath::Completions;
+}
 
 /// A prompt before tokenisation.
 struct PromptSize {
@@ -40,7 +44,7 @@ struct PromptSize {
 
 struct CompletionRequest {
   ApiPath path = ApiPath::Chat;
-  std::string model;  ///< empty = not said; Other only
+  std::string model;  ///< empty = not said; not of completions
   bool stream = false;
   bool include_usage = false;  ///< the client's stream_options ask for it
   /// Where in the body a value stands; of size 0: it has none.
@@ -106,8 +110,8 @@ class ChunkReader {
   std::size_t head_ = 0;   ///< so many of the chunk's first bytes say nothing that is looked for
 };
 
-/// The same of an event of OpenAI's responses or Anthropic's messages, whose `type` says what it is.
-[[nodiscard]] ChunkFacts read_typed_event(std::string_view data);
+/// The same of an event of OpenAI's responses or Anthropic's messages. `type` says what it is; empty: its data do.
+[[nodiscard]] ChunkFacts read_typed_event(std::string_view type, std::string_view data);
 /// What the end of a whole answer says of its usage: only the four counts.
 [[nodiscard]] ChunkFacts read_usage(std::string_view json);
 

@@ -213,11 +213,11 @@ ChunkReader::Ahead ChunkReader::tokens_ahead(std::string_view events) const {
   return ahead;
 }
 
-ChunkFacts read_typed_event(std::string_view data) {
+ChunkFacts read_typed_event(std::string_view type, std::string_view data) {
   if (data == "[DONE]") return read_chunk(data);
   ChunkWalk walk;
-  std::string_view type;
   each_member(data, [&](std::string_view key, std::string_view value) {
+    // Of several, that of the whole may be the first or the last (vLLM): it is in the event's own field then.
     if (key == "type" && type.empty() && value.starts_with('"')) type = value.substr(1, value.find('"', 1) - 1);
     walk.usage(key, value);
   });

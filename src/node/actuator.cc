@@ -262,6 +262,7 @@ struct Actuator::Worker {
 
   void unlock_gpu(std::unique_lock<PriorityMutex>& lock) {
     if (clean) return;
+    const bool held = holds();
     Span pause = kFirstPause;
     for (int i = 0; i < kResetTries && !clean; ++i, pause = pause * 2) {
       call_began = net::steady_now();
@@ -269,7 +270,8 @@ struct Actuator::Worker {
       if (i > 0) std::this_thread::sleep_for(std::chrono::nanoseconds(pause.ns()));
       const GpuStatus status = capped ? gpu.set_power_limit(capped->before) : gpu.reset_clock();
       // A device that never could lock, or is gone, holds no lock of ours.
-      const bool off = status == GpuStatus::Ok || status == GpuStatus::Absent || status == GpuStatus::Gone;
+      const bool never = status == GpuStatus::Absent && !held;
+      const bool off = status == GpuStatus::Ok || status == GpuStatus::Gone || never;
       if (off) keeper->forget(gpu.uuid());
       if (off && capped) keeper->forget(capped->claim);
       lock.lock();

@@ -221,6 +221,7 @@ struct Agent::Impl {
     InstanceId holder;  ///< the engine to which its energy is booked
     EnergyMeter meter;
     MegaHertz clock;
+    bool clock_read = false;  ///< it is the newest reading's
     std::int64_t failures = 0;
     Instant read_at = {};   ///< newest sample
     bool unread = true;     ///< its newest reading failed, or there is none: its power is unknown
@@ -249,7 +250,7 @@ struct Agent::Impl {
         const auto answer = gpu.limited();
         return !answer.ok() || answer.value;
       };
-      if (metered[i].clock.value() > 0) actuator->saw(i, metered[i].clock, limited, now);
+      if (metered[i].clock_read) actuator->saw(i, metered[i].clock, limited, now);
     }
   }
   /// Once, if it has lasted longer than a brief failure of the driver.
@@ -274,7 +275,9 @@ struct Agent::Impl {
         const auto clock = m.gpu.sm_clock();
         const Instant now = net::steady_now();
         const std::lock_guard guard(meter_mutex);
+        m.clock_read = clock.ok() && clock.value.value() > 0;
         m.unread = !power.ok() || (!counter.ok() && counter.status() != GpuStatus::Absent);
+        if (clock.ok()) m.clock = clock.value;
         if (m.unread) {
           ++m.failures;
           warn_of_unread(m, power.ok() ? counter.status() : power.status(), now);
@@ -286,7 +289,6 @@ struct Agent::Impl {
         m.meter.sample(counter.ok() ? std::optional(counter.value) : std::nullopt, power.value, now);
         engine_of(m.holder).energy += m.meter.total() - before;
         m.read_at = now;
-        if (clock.ok()) m.clock = clock.value;
       }
       meter_host(net::steady_now());
       reconcile();

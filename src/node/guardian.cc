@@ -139,8 +139,7 @@ bool reset(const GpuLibrary& gpus, const std::string& claim) {
   if (status != GpuStatus::Ok) {
     net::log_line(net::LogLevel::Error, "guardian: a GPU's reset failed", {{"gpu", claim}, {"why", name_of(status)}});
   }
-  // A device that is gone, or that cannot lock, has no lock of ours left.
-  return status == GpuStatus::Ok || status == GpuStatus::Gone || status == GpuStatus::Absent;
+  return status == GpuStatus::Ok || status == GpuStatus::Gone;  // a device that is gone has no lock of ours left
 }
 
 void forget(const StateFile& state, const std::string& uuid) {

@@ -22,15 +22,9 @@ namespace {
 constexpr const char* kPlanFile = "plan.json";
 constexpr int kLockPatience_s = 2;  ///< with a planner that is ending
 
-/// A reader finds all of it or what was there before.
 void write_whole(const fs::path& file, const std::string& text) {
-  const std::string fresh = file.string() + ".new";
-  auto written = write_file(fresh, text);
-  std::error_code failed;
-  if (written) fs::rename(fresh, file, failed);
-  if (written && failed) written = external_failure(file.string(), failed.message());
+  const auto written = replace_file(file.string(), text);
   if (written) return;
-  fs::remove(fresh, failed);
   net::log_line(net::LogLevel::Error, "what the next planner is to find was not written",
                 {{"error", written.error().message()}});
 }

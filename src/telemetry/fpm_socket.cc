@@ -141,6 +141,12 @@ Result<void> FpmSubscriber::add(const Source& source) {
   const int retry_most_ms = 1000;
   zmq_setsockopt(socket.get(), ZMQ_RECONNECT_IVL, &retry_ms, sizeof retry_ms);
   zmq_setsockopt(socket.get(), ZMQ_RECONNECT_IVL_MAX, &retry_most_ms, sizeof retry_most_ms);
+  // Nothing is ever sent there: without probes a host that vanished would not be missed, nor its engine found again.
+  const int on = 1, idle_s = 5, gap_s = 2, probes = 3;
+  zmq_setsockopt(socket.get(), ZMQ_TCP_KEEPALIVE, &on, sizeof on);
+  zmq_setsockopt(socket.get(), ZMQ_TCP_KEEPALIVE_IDLE, &idle_s, sizeof idle_s);
+  zmq_setsockopt(socket.get(), ZMQ_TCP_KEEPALIVE_INTVL, &gap_s, sizeof gap_s);
+  zmq_setsockopt(socket.get(), ZMQ_TCP_KEEPALIVE_CNT, &probes, sizeof probes);
   zmq_setsockopt(socket.get(), ZMQ_SUBSCRIBE, "", 0);
   if (zmq_connect(socket.get(), source.endpoint.c_str()) != 0) {
     return bad_input(source.endpoint, std::string("is no endpoint like tcp://host:port: ") + zmq_strerror(zmq_errno()));

@@ -1,12 +1,16 @@
 #include "telemetry/fpm.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
 #include <cmath>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "base/random.h"
+#include "net/await_test.h"
+#include "telemetry/fpm_socket.h"
 
 namespace wattle::telemetry {
 namespace {
@@ -186,6 +190,22 @@ TEST(Fpm, SaysWhatAStepGaveItsRequestsWhereThatMakesSense) {
   Bytes bytes;
   encode_fpm(to_fpm(report, "w", Instant()), bytes);
   EXPECT_EQ(to_step_report(decode_fpm(bytes).value(), InstanceId(0), Instant()).yield, report.yield);
+}
+
+/// A host that vanishes says nothing; nor does a subscriber, of whom nothing is ever wanted.
+TEST(Fpm, AConnectionThatSaysNothingIsProbed) {
+  auto publisher = FpmPublisher::bind("tcp://127.0.0.1:*", "w").value();
+  const std::string at = publisher.endpoint();
+  auto subscriber = FpmSubscriber::connect({{at, InstanceId(0)}}).value();
+  const std::string to = fmt::format(":{:04X} 01 ", std::stoi(at.substr(at.rfind(':') + 1)));
+  await([&] {  // as the kernel says: there is a timer of that kind
+    std::ifstream connections("/proc/net/tcp");
+    for (std::string line; std::getline(connections, line);) {
+      const std::size_t found = line.find(to);
+      if (found != std::string::npos && line.find(" 02:", found) != std::string::npos) return true;
+    }
+    return false;
+  });
 }
 
 TEST(Fpm, SurvivesAnyBytes) {

@@ -17,45 +17,75 @@ struct Nowhere final : journal::Sink {};
 
 class AgentHealth : public BoardFixture {};
 
-TEST_F(AgentHealth, NamesAGpuWhoseMetersCannotBeRead) {
-  node::AgentOptions options;
-  options.keeper.library = FAKE_NVML;
-  options.keeper.state_file = folder_ + "/locks";
-  options.keeper.gpu_locks = folder_;
-  options.keeper.advisory = true;
-  node::AgentEngine engine;
-  engine.endpoint = "http://127.0.0.1:1";
-  engine.gpus = {"0", "1"};
-  auto spec = std::make_shared<InstanceSpec>();
-  engine.instance.spec = spec;
-  engine.instance.view.id = InstanceId(0);
-  engine.instance.view.spec = spec.get();
-  engine.leased = MegaHertz(1410);
+/// An agent with one engine on both GPUs, whose clock is leased.
+struct Running {
   Nowhere nowhere;
-  std::vector<node::AgentEngine> engines;
-  engines.push_back(std::move(engine));
-  auto agent = node::Agent::start(options, std::move(engines), nowhere);
-  ASSERT_TRUE(agent) << agent.error().message();
+  std::unique_ptr<node::Agent> agent;
   std::atomic<bool> stop{false};
-  std::thread deciding([&] { (*agent)->run(stop); });
-  net::LoopPool pool(1);
-  auto server =
-      net::HttpServer::listen(pool, {}, [&](const std::shared_ptr<net::Exchange>& e) { node::answer(**agent, *e); });
-  ASSERT_TRUE(server) << server.error().message();
-  const auto health = [&] {
-    net::RawClient client((*server)->port());
-    client.send("GET /health HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
+  net::LoopPool pool{1};
+  std::unique_ptr<net::HttpServer> server;
+  std::thread deciding;
+
+  Running(const std::string& folder, bool advisory) {
+    node::AgentOptions options;
+    options.keeper.library = FAKE_NVML;
+    options.keeper.state_file = folder + "/locks";
+    options.keeper.gpu_locks = folder;
+    options.keeper.guardian = false;
+    options.keeper.advisory = advisory;
+    node::AgentEngine engine;
+    engine.endpoint = "http://127.0.0.1:1";
+    engine.gpus = {"0", "1"};
+    auto spec = std::make_shared<InstanceSpec>();
+    engine.instance.spec = spec;
+    engine.instance.view.id = InstanceId(0);
+    engine.instance.view.spec = spec.get();
+    engine.leased = MegaHertz(1410);
+    std::vector<node::AgentEngine> engines;
+    engines.push_back(std::move(engine));
+    agent = node::Agent::start(options, std::move(engines), nowhere).value();
+    server = net::HttpServer::listen(pool, {}, [this](const std::shared_ptr<net::Exchange>& e) {
+               node::answer(*agent, *e);
+             }).value();
+    deciding = std::thread([this] { agent->run(stop); });
+  }
+  ~Running() {
+    stop = true;
+    deciding.join();
+    server.reset();
+    pool.stop();
+  }
+  [[nodiscard]] std::string get(const std::string& path) const {
+    net::RawClient client(server->port());
+    client.send("GET " + path + " HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
     return client.all();
-  };
-  await([&] { return health().ends_with("ready\n"); });
+  }
+};
+
+TEST_F(AgentHealth, NamesAGpuWhoseMetersCannotBeRead) {
+  const Running running(folder_, true);
+  await([&] { return running.get("/health").ends_with("ready\n"); });
   board().inject(1, virtual_gpu::FaultPoint::Get, node::nvml::kGpuIsLost);
-  await([&] { return health().find("\r\n\r\ndegraded: cannot read GPU-") != std::string::npos; });
+  await([&] { return running.get("/health").find("\r\n\r\ndegraded: cannot read GPU-") != std::string::npos; });
   board().inject(1, virtual_gpu::FaultPoint::Get, 0);
-  await([&] { return health().ends_with("ready\n"); });
-  stop = true;
-  deciding.join();
-  server->reset();
-  pool.stop();
+  await([&] { return running.get("/health").ends_with("ready\n"); });
+}
+
+TEST_F(AgentHealth, AClockThatCannotBeReadIsNobodyElsesDoing) {
+  const Running running(folder_, false);
+  const auto lease = [&](int mhz) {
+    ASSERT_FALSE(running.agent->lease({{"http://127.0.0.1:1", MegaHertz(mhz)}}, Span::s(60)));
+    await([&] { return board().clock(0).ceiling == MegaHertz(mhz); });
+  };
+  lease(1200);
+  await([&] { return running.get("/metrics").find("gpu_clock_mhz") != std::string::npos; });
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));  // 1200 MHz have been read
+  board().inject(0, virtual_gpu::FaultPoint::Get, node::nvml::kUnknown);
+  lease(600);
+  std::this_thread::sleep_for(
+      std::chrono::milliseconds(2'000));  // a lock that shows after 1.5 s is not somebody else's
+  EXPECT_EQ(board().calls(0).sets, board().calls(1).sets) << "what was read last is no clock of now";
+  board().inject(0, virtual_gpu::FaultPoint::Get, 0);
 }
 
 }  // namespace

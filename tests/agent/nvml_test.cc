@@ -68,7 +68,8 @@ TEST_F(NvmlWrapper, SortsFailuresIntoClasses) {
       {4, node::GpuStatus::Forbidden},  {17, node::GpuStatus::Forbidden},  {10, node::GpuStatus::Transient},
       {19, node::GpuStatus::Transient}, {999, node::GpuStatus::Transient}, {15, node::GpuStatus::Gone},
       {16, node::GpuStatus::Gone},      {9, node::GpuStatus::Gone},        {18, node::GpuStatus::Gone},
-      {2, node::GpuStatus::Refused},    {24, node::GpuStatus::Refused}};
+      {2, node::GpuStatus::Refused},    {24, node::GpuStatus::Refused},    {20, node::GpuStatus::Transient},
+      {23, node::GpuStatus::Transient}};
   for (const auto& [code, status] : expected) {
     board().inject(0, FaultPoint::Set, code, 1);
     EXPECT_EQ(g.lock_clock(MegaHertz(1005)), status) << code;

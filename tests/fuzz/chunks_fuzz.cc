@@ -60,8 +60,8 @@ Verdict parse(std::string_view input) {
   while (const auto event = parser.next()) {
     if (!(chunks.read(event->data) == net::read_chunk(event->data)))
       return {true, "compared with the last it says something else"};
-    for (const auto& facts :
-         {net::read_chunk(event->data), net::read_typed_event(event->data), net::read_usage(event->data)}) {
+    for (const auto& facts : {net::read_chunk(event->data), net::read_typed_event(event->type, event->data),
+                              net::read_usage(event->data)}) {
       if (negative(facts)) return {true, "a negative count was read"};
     }
     any = any || net::read_chunk(event->data).tokens > 0;

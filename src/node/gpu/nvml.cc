@@ -104,6 +104,8 @@ constexpr GpuStatus status_of(nvml::Return code) {
       return GpuStatus::Forbidden;
     case nvml::kTimeout:
     case nvml::kInUse:
+    case nvml::kMemory:
+    case nvml::kInsufficientResources:
     case nvml::kUnknown:
       return GpuStatus::Transient;
     case nvml::kGpuIsLost:
