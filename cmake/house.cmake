@@ -18,9 +18,10 @@ function(wattle_computes)
   set_tests_properties(${ARGN} PROPERTIES PROCESSORS 5)
 endfunction()
 
-# Where no run has left its times ctest takes tests as they come, and a long one that comes last is waited for alone.
-function(wattle_long)
-  set_tests_properties(${ARGN} PROPERTIES COST 100)
+# The seconds that tests take, roughly. Where no run has left its times ctest begins with the longest by these, and takes the others as
+# they come: a long one that comes last is waited for alone.
+function(wattle_long seconds)
+  set_tests_properties(${ARGN} PROPERTIES COST ${seconds})
 endfunction()
 
 function(wattle_add_library row)

@@ -73,7 +73,8 @@ foreach(row IN LISTS WATTLE_LIBRARIES)
 endforeach()
 
 if(TARGET reproduce_test)
-  wattle_long(unit.reproduce)
+  wattle_long(180 unit.reproduce)
+  wattle_long(200 unit.experiment)
 endif()
 # g++ 12 takes LEMON's node arrays for uninitialised under the sanitizers.
 set_source_files_properties(src/plan/matching.cc PROPERTIES COMPILE_OPTIONS -Wno-maybe-uninitialized

@@ -49,11 +49,11 @@ def main() -> None:
         _, agent = node.start("agent", "--nvml", flags.nvml, "--state", f"{folder}/locks", "--recipe", "voltanallm",
                               "--ttft-slo-ms", "600", "--itl-slo-ms", "60", "--engine", f"{prefill['fpm']}=0@prefill",
                               "--engine", f"{decode['fpm']}=1@decode")
-        _, at = node.start("gateway", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--model", MODEL, "--recipe",
-                           "voltanallm", "--ttft-slo-ms", "600", "--itl-slo-ms", "60", "--agent", agent["admin"],
-                           "--carbon-g-per-kwh", "300",
-                           "--worker", f"{prefill['url']}=prefill,fpm={prefill['fpm']}",
-                           "--worker", f"{decode['url']}=decode,fpm={decode['fpm']}")
+        _, at = node.gateway("--model", MODEL, "--recipe",
+                             "voltanallm", "--ttft-slo-ms", "600", "--itl-slo-ms", "60", "--agent", agent["admin"],
+                             "--carbon-g-per-kwh", "300",
+                             "--worker", f"{prefill['url']}=prefill,fpm={prefill['fpm']}",
+                             "--worker", f"{decode['url']}=decode,fpm={decode['fpm']}")
         eventually("both engines are ready", lambda: all(
             w["status"] == "ready" for w in json.loads(get(at["admin"] + "/workers"))["workers"]))
         targets = [one["admin"].removeprefix("http://") for one in (at, agent)]

@@ -16,10 +16,9 @@ def main() -> None:
     flags = parser.parse_args()
     with a_node(flags.wattle, gpus=3) as (node, _):
         prefill, early, late = node.engine("prefill", 0), node.engine("decode", 1), node.engine("decode", 2)
-        _, at = node.start("gateway", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--model", MODEL, "--recipe",
-                           "voltanallm", "--ttft-slo-ms", "600", "--itl-slo-ms", "60",
-                           "--worker", f"{prefill['url']}=prefill,fpm={prefill['fpm']}",
-                           "--worker", f"{early['url']}=decode,fpm={early['fpm']}")
+        _, at = node.gateway("--model", MODEL, "--recipe", "voltanallm", "--ttft-slo-ms", "600", "--itl-slo-ms", "60",
+                             "--worker", f"{prefill['url']}=prefill,fpm={prefill['fpm']}",
+                             "--worker", f"{early['url']}=decode,fpm={early['fpm']}")
         workers = lambda: json.loads(get(at["admin"] + "/workers"))["workers"]
         ready = lambda count: sum(w["status"] == "ready" for w in workers()) == count
         eventually("the gateway has found its engines", lambda: ready(2))

@@ -60,8 +60,7 @@ def load_report(processes: Processes, url: str) -> None:
         answer.read()
         assert (said is None) == stream, said
         assert stream or json.loads(said.removeprefix("JSON "))["named_metrics"]["num_requests_waiting"] == 0, said
-    _, at = processes.start("gateway", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--model", "llama-3.1-8b",
-                            "--worker", url + ",load=orca")
+    _, at = processes.gateway("--model", "llama-3.1-8b", "--worker", url + ",load=orca")
     eventually("it is healthy", lambda: json.loads(get(at["admin"] + "/workers"))["workers"][0]["is_healthy"])
 
     def known() -> bool:

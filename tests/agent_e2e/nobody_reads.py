@@ -56,8 +56,7 @@ def agent_goes_on(node: Processes, folder: str, nvml: str, pipe, loses: bool) ->
 def gateway_goes_on(node: Processes, pipe, loses: bool) -> None:
     engine = node.engine("colocated", 1)
     with pipe() as (stderr, leave):
-        gateway, said = node.start("gateway", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--model", MODEL, "--log-requests",
-                                   "--worker", engine["url"], log=stderr)
+        gateway, said = node.gateway("--model", MODEL, "--log-requests", "--worker", engine["url"], log=stderr)
         eventually("the gateway is ready", lambda: answer(said["url"] + "/health")[0] == 200)
         leave()
         for _ in range(3):

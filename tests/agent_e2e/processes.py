@@ -114,9 +114,9 @@ def log_objects(file: str) -> list[dict]:
 class Processes:
     """Those of one test, on a board of virtual GPUs that vanishes with its folder."""
 
-    def __init__(self, wattle: str, folder: str, gpus: int = 2):
+    def __init__(self, wattle: str, folder: str, gpus: int = 2, clock_max: int = 1410):
         self.wattle = wattle
-        self.env = dict(os.environ, WATTLE_FAKE_NVML=os.path.join(folder, "board") + f",count={gpus},clock_min=210,clock_max=1410")
+        self.env = dict(os.environ, WATTLE_FAKE_NVML=os.path.join(folder, "board") + f",count={gpus},clock_min=210,clock_max={clock_max}")
         self.running: list[subprocess.Popen] = []
 
     def start(self, *words: str, log: str | int | None = None) -> tuple[subprocess.Popen, dict]:
@@ -127,6 +127,9 @@ class Processes:
         line = process.stdout.readline()
         assert line, f"{words[0]} ended at once: {process.wait()}"
         return process, json.loads(line)
+
+    def gateway(self, *words: str, **more) -> tuple[subprocess.Popen, dict]:
+        return self.start("gateway", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", *words, **more)
 
     def engine(self, role: str, gpu: int) -> dict:
         """A mock engine on one GPU that ends with the test: where it listens."""

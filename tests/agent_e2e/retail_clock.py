@@ -18,10 +18,10 @@ def main() -> None:
         _, engine = node.start("mock-engine", *kind, "--gpus", "0", "--die-with-parent")
         _, agent = node.start("agent", "--engine", f"{engine['fpm']}=0", "--recipe", "retail", *kind, "--nvml", flags.nvml,
                               "--state", os.path.join(folder, "locks"))
-        gateway, at = node.start("gateway", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--model", "llama-2-13b",
-                                 "--recipe", "retail", *kind, "--scenario", SCENARIO, "--set", "workload.trace=",
-                                 "--set", "workload.synthetic=azure-conv", "--e2e-slo-ms", "30000", "--agent",
-                                 agent["admin"], "--worker", f"{engine['url']},fpm={engine['fpm']}")
+        gateway, at = node.gateway("--model", "llama-2-13b",
+                                   "--recipe", "retail", *kind, "--scenario", SCENARIO, "--set", "workload.trace=",
+                                   "--set", "workload.synthetic=azure-conv", "--e2e-slo-ms", "30000", "--agent",
+                                   agent["admin"], "--worker", f"{engine['url']},fpm={engine['fpm']}")
         workers = lambda: json.loads(get(at["admin"] + "/workers"))["workers"]
         eventually("the gateway has found its engine", lambda: workers()[0]["status"] == "ready")
         clock = lambda: metric(engine["url"], "wattle_mock_engine_clock_mhz")

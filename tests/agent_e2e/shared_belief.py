@@ -19,10 +19,10 @@ def main() -> None:
                               "--state", os.path.join(folder, "state"))
 
         def gateway() -> dict:
-            return node.start("gateway", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--model", MODEL, *LEARNS,
-                              "--ttft-slo-ms", "600", "--itl-slo-ms", "60", "--agent", agent["admin"],
-                              "--worker", f"{prefill['url']}=prefill,fpm={prefill['fpm']}",
-                              "--worker", f"{decode['url']}=decode,fpm={decode['fpm']}")[1]
+            return node.gateway("--model", MODEL, *LEARNS,
+                                "--ttft-slo-ms", "600", "--itl-slo-ms", "60", "--agent", agent["admin"],
+                                "--worker", f"{prefill['url']}=prefill,fpm={prefill['fpm']}",
+                                "--worker", f"{decode['url']}=decode,fpm={decode['fpm']}")[1]
 
         first = gateway()
         eventually("it serves", lambda: post(first["url"] + "/v1/completions",

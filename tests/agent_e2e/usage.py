@@ -28,11 +28,10 @@ def main() -> None:
                                   *recipe, "--ttft-ms", "600", "--itl-ms", "60", "--nvml", flags.nvml,
                                   "--state", os.path.join(folder, "state"))
             run = os.path.join(folder, "run")
-            gateway, at = node.start("gateway", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--model", "llama-3.1-8b",
-                                     "--worker", f"{prefill['url']}=prefill,fpm={prefill['fpm']}",
-                                     "--worker", f"{decode['url']}=decode,fpm={decode['fpm']}",
-                                     *recipe, "--ttft-slo-ms", "600", "--itl-slo-ms", "60", "--agent", agent["admin"],
-                                     "--carbon-g-per-kwh", "360", "--journal", run)
+            gateway, at = node.gateway("--model", "llama-3.1-8b", "--worker", f"{prefill['url']}=prefill,fpm={prefill['fpm']}",
+                                       "--worker", f"{decode['url']}=decode,fpm={decode['fpm']}",
+                                       *recipe, "--ttft-slo-ms", "600", "--itl-slo-ms", "60", "--agent", agent["admin"],
+                                       "--carbon-g-per-kwh", "360", "--journal", run)
             # What two engines draw together is neither's, unless only one of them runs at a time.
             shares = ("agent", "--engine", "tcp://127.0.0.1:1=0", "--engine", "tcp://127.0.0.1:2=1,0", "--nvml", flags.nvml,
                       "--state", os.path.join(folder, "other"), "--gpu-locks", os.path.join(folder, "locks"))

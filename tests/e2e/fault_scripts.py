@@ -6,13 +6,11 @@ import contextlib
 import json
 import os
 import signal
-import threading
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable
 
-from processes import PATIENCE_S, Processes, eventually, get, scratch, stream_events
+from processes import Processes, eventually, get, scratch
+from streams import Requests
 
 MODEL = "llama-3.1-8b"
 COLOCATED = ["colocated", "colocated"]
@@ -35,12 +33,10 @@ class Fleet:
         self.agent, agent = self.node.start(*self.agent_words, "127.0.0.1:0")
         self.agent_at = agent["admin"]
         workers = [w for i, at in enumerate(self.places) for w in ("--worker", f"{at['url']}={roles[i]},fpm={at['fpm']}")]
-        _, at = self.node.start("gateway", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--model", MODEL, "--recipe", "static-max",
-                                "--gpu", "a100-80g", "--llm", MODEL, "--agent", self.agent_at, "--unready-wait-s", "20", *workers, *flags)
-        self.url, self.admin = at["url"], at["admin"]
-        self.answers: list[tuple[bool, int, str]] = []  # streamed; events that came; "done", "error", a status or what broke it
-        self.begun = 0
-        self.threads: list[threading.Thread] = []
+        _, at = self.node.gateway("--model", MODEL, "--recipe", "static-max",
+                                  "--gpu", "a100-80g", "--llm", MODEL, "--agent", self.agent_at, "--unready-wait-s", "20", *workers, *flags)
+        self.admin = at["admin"]
+        self.clients = Requests(at["url"], MODEL)
 
     def kill(self, i: int) -> None:
         self.engines[i].kill()
@@ -57,34 +53,9 @@ class Fleet:
     def restart_agent(self) -> None:
         self.agent, _ = self.node.start(*self.agent_words, self.agent_at.removeprefix("http://"))
 
-    def one(self, stream: bool, tokens: int, prompt: int) -> None:
-        body = {"model": MODEL, "prompt": [7] * prompt, "max_tokens": tokens, "ignore_eos": True, "stream": stream}
-        request = urllib.request.Request(self.url + "/v1/completions", json.dumps(body).encode(), {"Content-Type": "application/json"})
-        events, end = 0, "cut"
-        try:
-            with urllib.request.urlopen(request, timeout=2 * PATIENCE_S) as answer:
-                if not stream:
-                    end = "done" if json.loads(answer.read())["usage"]["completion_tokens"] == tokens else "short"
-                for what in stream_events(answer) if stream else ():
-                    if what == "event":
-                        self.begun += events == 0
-                        events += 1
-                    else:
-                        end = what
-        except urllib.error.HTTPError as error:
-            end = str(error.code)
-        except OSError as error:
-            end = repr(error)
-        self.answers.append((stream, events, end))
-
     def send(self, count: int, tokens: int = 60, prompt: int = 200) -> None:
         for i in range(count):
-            self.threads.append(threading.Thread(target=self.one, args=(i % 2 == 0, tokens, prompt)))
-            self.threads[-1].start()
-
-    def settle(self) -> None:
-        for thread in self.threads:
-            thread.join()
+            self.clients.send(tokens, prompt, stream=i % 2 == 0)
 
     def ends(self) -> None:
         self.node.end()
@@ -104,7 +75,7 @@ def killed_in_prefill(f: Fleet) -> None:
 
 def killed_in_decode(f: Fleet) -> None:
     f.send(8, tokens=400)
-    eventually("streams have begun", lambda: f.begun >= 3)
+    eventually("streams have begun", lambda: f.clients.begun >= 3)
     f.kill(2)
 
 
@@ -197,19 +168,19 @@ def run(wattle: str, nvml: str, script: Callable[[Fleet], None], roles: list[str
         try:
             eventually("all are ready", lambda: [w["status"] for w in json.loads(get(fleet.admin + "/workers"))["workers"]] == ["ready"] * len(roles))
             script(fleet)
-            fleet.settle()
-            bad = [answer for answer in fleet.answers if answer[2] != "done"]
+            fleet.clients.settle()
+            bad = [answer for answer in fleet.clients.answers if answer[2] != "done"]
             begun = [answer for answer in bad if answer[1] > 0]
-            assert len(fleet.answers) == len(fleet.threads), "each has one answer"
+            assert len(fleet.clients.answers) == len(fleet.clients.threads), "each has one answer"
             assert all(stream and end == "error" for stream, _, end in begun), bad
             assert len(bad) - len(begun) <= may_fail and all(end in ("502", "503") for _, events, end in bad if events == 0), bad
-            sent = len(fleet.threads)
+            sent = len(fleet.clients.threads)
             eventually("each has one fate", lambda: counts(fleet)["arrived"] == sent == sum(counts(fleet).values()) - sent)
             assert counts(fleet)["finished"] == sent - len(bad), (counts(fleet), bad)
-            eventually("it serves again", lambda: get(fleet.url + "/health") != "")
+            eventually("it serves again", lambda: get(fleet.clients.url + "/health") != "")
             fleet.send(4, tokens=5)
-            fleet.settle()
-            assert [end for _, _, end in fleet.answers[sent:]] == ["done"] * 4, fleet.answers[sent:]
+            fleet.clients.settle()
+            assert [end for _, _, end in fleet.clients.answers[sent:]] == ["done"] * 4, fleet.clients.answers[sent:]
             used = json.loads(get(fleet.admin + "/usage"))
             parts, total = used["energy_j"], used["energy_j"]["total"]
             assert abs(sum(parts[p] for p in ("prefill", "decode", "idle", "residue")) - total) <= 1e-6 * max(total, 1), parts

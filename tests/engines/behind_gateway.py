@@ -90,9 +90,9 @@ class Stack:
                                        "--state", os.path.join(folder, "state"))
             agent_flags = ["--agent", self.agent["admin"]]
         recipe_flags = ["--recipe", recipe] if recipe else []
-        self.process, at = node.start("gateway", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--model", "tiny",
-                                      *[w for worker in workers for w in ("--worker", worker)], *recipe_flags,
-                                      "--ttft-slo-ms", str(ttft_ms), "--itl-slo-ms", "200", *agent_flags, *flags, "--journal", self.run)
+        self.process, at = node.gateway("--model", "tiny",
+                                        *[w for worker in workers for w in ("--worker", worker)], *recipe_flags,
+                                        "--ttft-slo-ms", str(ttft_ms), "--itl-slo-ms", "200", *agent_flags, *flags, "--journal", self.run)
         self.url, self.admin = at["url"], at["admin"]
         eventually("the gateway finds its engines", lambda: all(w["is_healthy"] for w in self.workers()))
 

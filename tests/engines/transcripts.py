@@ -50,8 +50,7 @@ def events(body: str) -> list[str]:
 def check(engine: str, file: pathlib.Path, node) -> None:
     recorded = sections(file)
     _, mock = node.start("mock-engine", "--transcript", str(file), "--fpm", "off", "--die-with-parent")
-    _, at = node.start("gateway", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--model", "tiny",
-                       "--worker", mock["url"])
+    _, at = node.gateway("--model", "tiny", "--worker", mock["url"])
     eventually("the gateway finds it", lambda: all(
         w["is_healthy"] for w in json.loads(get(at["admin"] + "/workers"))["workers"]))
     output = lambda: metric(at["admin"], "wattle_gateway_output_tokens_total")

@@ -7,54 +7,15 @@ import csv
 import json
 import os
 import signal
-import threading
 import time
-import urllib.error
-import urllib.request
 
 from planner import Clients
-from processes import PATIENCE_S, Processes, arguments, eventually, get, log_objects, scratch, stream_events
+from processes import PATIENCE_S, Processes, arguments, eventually, get, log_objects, scratch
 from sites import LONG, MODEL, RECIPE, SCENARIO, SHORT, both_classes, start_two_sites
+from streams import Requests
 
 STREAM_TOKENS = 150
 SHED = 4  # of journal::Rung
-
-
-class Streams:
-    """Streamed requests: how many events of each came before it ended, and how it ended."""
-
-    def __init__(self, url: str):
-        self.url = url
-        self.threads: list[threading.Thread] = []
-        self.ends: list[tuple[int, str]] = []  # events; "done", "error", an HTTP status, or what broke it
-        self.begun = 0
-
-    def one(self, prompt_tokens: int) -> None:
-        body = {"model": MODEL, "prompt": [7] * prompt_tokens, "max_tokens": STREAM_TOKENS, "ignore_eos": True, "stream": True}
-        request = urllib.request.Request(self.url + "/v1/completions", json.dumps(body).encode(), {"Content-Type": "application/json"})
-        events, end = 0, "cut"
-        try:
-            with urllib.request.urlopen(request, timeout=2 * PATIENCE_S) as answer:
-                for what in stream_events(answer):
-                    if what == "event":
-                        self.begun += events == 0
-                        events += 1
-                    else:
-                        end = what
-        except urllib.error.HTTPError as error:
-            end = str(error.code)
-        except OSError as error:
-            end = repr(error)
-        self.ends.append((events, end))
-
-    def send(self, count: int) -> None:
-        for i in range(count):
-            self.threads.append(threading.Thread(target=self.one, args=(SHORT if i % 2 else LONG,)))
-            self.threads[-1].start()
-
-    def join(self) -> None:
-        for thread in self.threads:
-            thread.join()
 
 
 def check_journal(folder: str, sent: int, failed: int, refused: int) -> None:
@@ -97,7 +58,12 @@ def main() -> None:
                                      "--cut-off-after-s", "1", "--cut-off-pause-s", "15", "--log-format", "json",
                                      log=os.path.join(folder, "planner.log"))
             clients = Clients(gateway["url"], MODEL)
-            streams = Streams(gateway["url"])
+            streams = Requests(gateway["url"], MODEL)
+
+            def send_streams() -> None:
+                for i in range(10):
+                    streams.send(STREAM_TOKENS, SHORT if i % 2 else LONG)
+
 
             def fleet() -> dict:
                 """pid by (node, pool) of those that serve."""
@@ -113,12 +79,12 @@ def main() -> None:
                 moved(0)
                 before = clients.sent
                 eventually("requests are answered", lambda: clients.answers.count(200) > 4)
-                streams.send(10)
+                send_streams()
                 eventually("some streams have begun", lambda: streams.begun > 2)
                 for pid in fleet().values():
                     os.kill(pid, signal.SIGSTOP)
                 began = time.monotonic()
-                streams.send(10)  # nobody answers them there
+                send_streams()  # nobody answers them there
                 moved(1)
                 took = time.monotonic() - began
                 answered = len(clients.answers)
@@ -127,14 +93,14 @@ def main() -> None:
                 moved(0)  # it is tried again, and is the cleaner one
                 eventually("and answers", lambda: clients.sent > settled + 40)
             good = clients.count(200)
-            streams.join()
+            streams.settle()
             assert len(clients.answers) == clients.sent and before > 0, "each request has its answer"
             refused = clients.count(503)
             assert refused > 0 and good + refused == clients.sent, [s for s in clients.answers if s not in (200, 503)]
-            refused += streams.ends.count((0, "503"))
-            cut = [(events, end) for events, end in streams.ends if end not in ("done", "503")]
-            assert len(streams.ends) == 20 and cut, streams.ends
-            assert all(events > 0 and end == "error" for events, end in cut), ("only what had begun fails", streams.ends)
+            refused += streams.answers.count((True, 0, "503"))
+            cut = [(events, end) for _, events, end in streams.answers if end not in ("done", "503")]
+            assert len(streams.answers) == 20 and cut, streams.answers
+            assert all(events > 0 and end == "error" for events, end in cut), ("only what had begun fails", streams.answers)
 
             def left_over() -> float:
                 """What engines did for requests and no request has, as a share: what ended last is booked with the next readings."""

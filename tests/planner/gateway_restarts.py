@@ -4,10 +4,9 @@ import argparse
 import json
 import os
 import signal
-import subprocess
 
 from planner import MODEL, Clients, free_endpoint
-from processes import PATIENCE_S, Processes, eventually, get, scratch
+from processes import Processes, eventually, get, scratch
 
 
 def main() -> None:
@@ -15,21 +14,12 @@ def main() -> None:
     parser.add_argument("--wattle", required=True)
     flags = parser.parse_args()
     with scratch() as folder:
-        node = Processes(flags.wattle, folder)
-        node.env["WATTLE_FAKE_NVML"] = os.path.join(folder, "board") + ",count=1,clock_min=210,clock_max=1410"
-
+        node = Processes(flags.wattle, folder, gpus=1)
         state = os.path.join(folder, "state")
         pids: list[int] = []
-
-        def gateway(listen: str, admin: str, *more: str) -> tuple[subprocess.Popen, str, str]:
-            process = subprocess.Popen([flags.wattle, "gateway", "--listen", listen, "--admin", admin, "--model", MODEL, *more],
-                                       stdout=subprocess.PIPE, text=True, env=node.env)
-            node.running.append(process)
-            line = process.stdout.readline()
-            return process, line.split("listening on ")[1].split(",")[0], line.split("admin on ")[1].split(",")[0]
-
         try:
-            first, url, admin = gateway("127.0.0.1:0", "127.0.0.1:0")
+            first, at = node.gateway("--model", MODEL)
+            url, admin = at["url"], at["admin"]
             sets = [word for key in ("fleet.0.count=1", "fleet.1.count=0", "fleet.2.count=0", "scaling.period_s=0.5",
                                      "fleet.0.max_load_per_s=50", "fleet.1.max_load_per_s=100",
                                      "fleet.2.max_load_per_s=200") for word in ("--set", key)]
@@ -46,7 +36,8 @@ def main() -> None:
 
             node.stop(first, signal.SIGKILL)
             # Worker 0 is somebody else's now.
-            gateway(url.removeprefix("http://"), admin.removeprefix("http://"), "--worker", "http://127.0.0.1:9")
+            node.start("gateway", "--listen", url.removeprefix("http://"), "--admin", admin.removeprefix("http://"), "--model", MODEL,
+                       "--worker", "http://127.0.0.1:9")
             ready = lambda: [w["status"] for w in json.loads(get(admin + "/workers"))["workers"]] == ["not_ready", "ready"]
             eventually("the new gateway has the engine", ready)
             clients.send()

@@ -82,8 +82,7 @@ class Load:
 class Fleet:
     def __init__(self, flags: argparse.Namespace, folder: str, apart: bool):
         self.apart = apart
-        self.node = Processes(flags.wattle, folder, gpus=6)
-        self.node.env["WATTLE_FAKE_NVML"] = os.path.join(folder, "board") + ",count=6,clock_min=210,clock_max=1980"
+        self.node = Processes(flags.wattle, folder, gpus=6, clock_max=1980)
         self.node.env["WATTLE_CACHE"] = os.path.join(folder, "cache")
         self.folder = folder
         self.flags = flags
@@ -123,9 +122,9 @@ class Fleet:
         agent = self.start("agent", "agent", *engines, "--slots", "--recipe", "dynamollm", "--scenario", self.scenario, "--gpu", "h100",
                            "--llm", MODEL, "--set", "frequency.epoch_s=1", "--nvml", self.flags.nvml, "--state",
                            os.path.join(self.folder, "locks"))
-        _, gateway = self.node.start("gateway", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--model", MODEL,
-                                     "--scenario", self.scenario, "--recipe", "dynamollm", "--gpu", "h100", "--llm", MODEL,
-                                     "--gpu-memory-utilization", "0.95", "--agent", agent)
+        _, gateway = self.node.gateway("--model", MODEL,
+                                       "--scenario", self.scenario, "--recipe", "dynamollm", "--gpu", "h100", "--llm", MODEL,
+                                       "--gpu-memory-utilization", "0.95", "--agent", agent)
         self.gateway = gateway["admin"]
         sets = [word for key in QUICK for word in ("--set", key)]
         common = ["planner", self.scenario, "--recipe", "dynamollm", *sets]

@@ -85,8 +85,7 @@ def main() -> None:
             _, agent = node.start("agent", *[word for g in range(4) for word in ("--engine", f"{fpm[g]}={g}")], "--recipe",
                                   "static-max", "--gpu", "a100-80g", "--llm", MODEL, "--nvml", flags.nvml, "--state",
                                   os.path.join(folder, "locks"))
-            _, gateway = node.start("gateway", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--model", MODEL,
-                                    "--scenario", scenario, "--agent", agent["admin"])
+            _, gateway = node.gateway("--model", MODEL, "--scenario", scenario, "--agent", agent["admin"])
             url, admin = gateway["url"], gateway["admin"]
             slots = [word for g in range(4) for word in ("--slot", f"0={g}@{fpm[g]},node={g // 2}")]
 

@@ -130,8 +130,7 @@ def check_journal(folder: str, expected: list) -> None:
 def main() -> None:
     flags = arguments()
     with scratch() as folder:
-        node = Processes(flags.wattle, folder)
-        node.env["WATTLE_FAKE_NVML"] = os.path.join(folder, "board") + ",count=7,clock_min=210,clock_max=1410"
+        node = Processes(flags.wattle, folder, gpus=7)
         try:
             fpm = [free_endpoint(folder) for _ in range(3)]
             gpus = ["0", "1,2", "3,4,5,6"]
@@ -139,13 +138,8 @@ def main() -> None:
             _, agent_at = node.start("agent", *agent, "--recipe", "idle-parking", "--gpu", "a100-40g", "--llm", MODEL,
                                      "--nvml", flags.nvml, "--state", os.path.join(folder, "locks"))
             journal = os.path.join(folder, "run")
-            gateway = subprocess.Popen([flags.wattle, "gateway", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0",
-                                        "--model", MODEL, "--journal", journal, "--agent", agent_at["admin"]],
-                                       stdout=subprocess.PIPE, text=True, env=node.env)
-            node.running.append(gateway)
-            line = gateway.stdout.readline()
-            url = line.split("listening on ")[1].split(",")[0]
-            admin = line.split("admin on ")[1].split(",")[0]
+            gateway, at = node.gateway("--model", MODEL, "--journal", journal, "--agent", agent_at["admin"])
+            url, admin = at["url"], at["admin"]
             slots = [word for i in range(3) for word in ("--slot", f"{i}={gpus[i]}@{fpm[i]}")]
             sets = [word for key in ("spawn.load_s=1.5", "spawn.warm_s=0.6", "scaling.period_s=0.5", "scaling.grace_s=1",
                                      "fleet.0.max_load_per_s=5", "fleet.1.max_load_per_s=1000",

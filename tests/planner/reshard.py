@@ -20,18 +20,13 @@ def main() -> None:
     parser.add_argument("--wattle", required=True)
     flags = parser.parse_args()
     with scratch() as folder:
-        node = Processes(flags.wattle, folder)
-        node.env["WATTLE_FAKE_NVML"] = os.path.join(folder, "board") + ",count=4,clock_min=210,clock_max=1410"
+        node = Processes(flags.wattle, folder, gpus=4)
         state = os.path.join(folder, "state")
         os.mkdir(state)
         engines: set[int] = set()
         try:
-            gateway = subprocess.Popen([flags.wattle, "gateway", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0",
-                                        "--model", MODEL], stdout=subprocess.PIPE, text=True, env=node.env)
-            node.running.append(gateway)
-            line = gateway.stdout.readline()
-            url = line.split("listening on ")[1].split(",")[0]
-            admin = line.split("admin on ")[1].split(",")[0]
+            _, at = node.gateway("--model", MODEL)
+            url, admin = at["url"], at["admin"]
             slots = [word for slot in (f"2=0,1,2,3@{free_endpoint(folder)}", f"1=0,1@{free_endpoint(folder)}",
                                        f"1=2,3@{free_endpoint(folder)}") for word in ("--slot", slot)]
             sets = [word for key in ("fleet.0.count=0", "fleet.1.count=0", "fleet.2.count=1", "reshard.sync_s=2",

@@ -20,9 +20,8 @@ class Bench:
     def __init__(self, flags: argparse.Namespace, folder: str):
         self.flags = flags
         self.folder = folder
-        self.node = Processes(flags.wattle, folder)
-        self.node.env["WATTLE_FAKE_NVML"] = os.path.join(folder, "board") + ",count=4,clock_min=210,clock_max=1410"
-        _, at = self.node.start("gateway", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--model", MODEL)
+        self.node = Processes(flags.wattle, folder, gpus=4)
+        _, at = self.node.gateway("--model", MODEL)
         self.url, self.admin = at["url"], at["admin"]
         self.state = os.path.join(folder, "new", "state")  # made by the planner
         self.words = ["planner", "throttllem-llama2-13b-autoscale", "--recipe", "static-max", "--gateway", self.admin, "--slot",

@@ -75,9 +75,9 @@ def start_two_sites(node: Processes, folder: str, nvml: str, scenario: str, reci
     engines = [word for g in range(4) for word in ("--engine", f"{fpm[g]}={g}")]
     _, agent = node.start("agent", *engines, "--recipe", "static-max", "--gpu", "a100-80g", "--llm", MODEL, "--nvml", nvml,
                           "--state", os.path.join(folder, "locks"))
-    _, gateway = node.start("gateway", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--model", MODEL, "--recipe",
-                            recipe, "--gpu", "a100-80g", "--llm", MODEL, "--scenario", scenario, "--agent", agent["admin"], *more,
-                            log=log)
+    _, gateway = node.gateway("--model", MODEL, "--recipe",
+                              recipe, "--gpu", "a100-80g", "--llm", MODEL, "--scenario", scenario, "--agent", agent["admin"], *more,
+                              log=log)
     return gateway, [word for g in range(4) for word in ("--slot", f"{g // 2}={g}@{fpm[g]},node={g // 2}")]
 
 

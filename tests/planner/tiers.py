@@ -78,8 +78,7 @@ def check_journal(folder: str, sent: int) -> None:
 def main() -> None:
     flags = arguments()
     with scratch() as folder:
-        node = Processes(flags.wattle, folder, gpus=GPUS)
-        node.env["WATTLE_FAKE_NVML"] = os.path.join(folder, "board") + f",count={GPUS},clock_min=210,clock_max=1980"
+        node = Processes(flags.wattle, folder, gpus=GPUS, clock_max=1980)
         node.env["WATTLE_CACHE"] = os.path.join(folder, "cache")
         scenario, run = os.path.join(folder, "two-tiers.toml"), os.path.join(folder, "run")
         with open(scenario, "w", encoding="utf-8") as file:
@@ -93,8 +92,7 @@ def main() -> None:
                         "--llm", MODEL, "--gpu-memory-utilization", "0.95"]
             _, agent = node.start("agent", *engines, *believed, "--nvml", flags.nvml, "--ttft-slo-ms", "1000", "--itl-slo-ms",
                                   str(STRICT_TBT_MS), "--state", os.path.join(folder, "locks"))
-            gateway_runs, gateway = node.start("gateway", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--model", MODEL,
-                                               *believed, "--agent", agent["admin"], "--journal", run)
+            gateway_runs, gateway = node.gateway("--model", MODEL, *believed, "--agent", agent["admin"], "--journal", run)
             planner, at = node.start("planner", scenario, "--recipe", "dynamollm-ours", *SETS, "--gateway", gateway["admin"], *slots,
                                      "--logs", folder)
             clients = Clients(gateway["url"], MODEL)

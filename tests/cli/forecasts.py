@@ -81,7 +81,7 @@ def main() -> None:
         expect(run.returncode == 2 and "at least 96 more" in run.stderr, "a file too short", run)
         run = bench("--task", "price")
         expect(run.returncode == 2 and "WATTLE_DATA" in run.stderr, "no data", run)
-    print("forecast_cli: ok")
+    print("ok")
 
 
 if __name__ == "__main__":

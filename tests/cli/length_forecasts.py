@@ -135,7 +135,7 @@ def main() -> None:
         expect(min(hinted) > 0, "it begins with them", run)
         run = wattle(*common, "--set", "length.trees=/nowhere/trees")
         expect(run.returncode == 2 and "/nowhere/trees" in run.stderr, "trees that are not there", run)
-    print("length_cli: ok")
+    print("ok")
 
 
 if __name__ == "__main__":

@@ -147,7 +147,7 @@ def main() -> None:
     leaked = [path for path in asked if "right-key" in path or "pass" in path or "fresh" in path]
     if leaked or not asked:
         sys.exit(f"credentials in a URL: {leaked}")
-    print(f"carbon_cli: ok, {len(asked)} requests")
+    print(f"ok, {len(asked)} requests")
 
 
 if __name__ == "__main__":
