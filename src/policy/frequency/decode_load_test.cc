@@ -125,24 +125,6 @@ TEST(DecodeLoad, AFluctuatingBatchNeedsRoom) {
   EXPECT_EQ(clock(8, 40), kLow) << "14 in the mean";
 }
 
-TEST(DecodeLoad, ReportedEndsCountEvenIfTheBatchDoesNotShowThem) {
-  // 140 requests at every step: 24 ms and 5,833 tokens/s at the high clock, which no other one gives.
-  const auto clock = [](std::int64_t finished_per_step) {
-    Instance instance;
-    StepShape shape;
-    shape.decode_requests = 140;
-    shape.decode_kv_tokens = shape.decode_requests * kContext;
-    for (int i = 0; i < 10'000; ++i, instance.now += Span::ms(24)) {
-      instance.load->note(shape, 0, kLimit, instance.now);
-      instance.load->runs_at(kHigh);
-      instance.load->finished(finished_per_step);
-    }
-    return instance.load->least();
-  };
-  EXPECT_EQ(clock(2), kHigh) << "answers of 70 tokens, and as many requests arrive as finish";
-  EXPECT_EQ(clock(0), kLow) << "as far as is known nothing arrives";
-}
-
 TEST(DecodeLoad, ALoadIsForgotten) {
   Instance instance;
   EXPECT_EQ(instance.run(55, Span::s(100)), kHigh);
