@@ -119,9 +119,8 @@ void DecodeLoad::weigh(Span limit, Instant now) {
   if (shape_.decode_requests == 0 || time <= 0.0) return;
   const double joined = counts_.sum(&Counts::joined);
   const double left = counts_.sum(&Counts::left);
-  const double ended = std::max(counts_.sum(&Counts::finished), left);
-  answer_ = std::max(counts_.sum(&Counts::steps) / (ended + 1.0), 1.0);
-  demand_ = std::max(ended + joined - left, 0.0) / time * answer_;
+  answer_ = std::max(counts_.sum(&Counts::steps) / (left + 1.0), 1.0);
+  demand_ = joined / time * answer_;
 
   StepShape shape = largest(shape_, limit);
   const std::int32_t most = shape.decode_requests;

@@ -25,6 +25,8 @@ namespace wattle::policy {
 ///
 /// All of this is from the last one to two minutes. Tokens per answer are all tokens given, also to requests still
 /// running, divided by finished answers plus one: while few have finished, answers are assumed to be long.
+/// Arrivals and ends are inferred from changes of the batch: if both happen in one step neither counts, which leaves
+/// their ratio unchanged while the batch is stable.
 class DecodeLoad {
  public:
   /// `clocks` ascending, at least one. `late` in [0, 1). `spec` has a belief of latency.
@@ -35,21 +37,17 @@ class DecodeLoad {
   void note(const StepShape& shape, std::int32_t waiting, Span limit, Instant now);
   /// Their clock, after note(); one that is not among `clocks` counts as the next higher one.
   void runs_at(MegaHertz clock);
-  /// `requests` have finished. Without these calls ends are inferred from the batch, and those in whose step another
-  /// request arrives are not seen.
-  void finished(std::int64_t requests) { counts_.recent.finished += static_cast<double>(requests); }
   /// The lowest clock that carries the load; if none does, the lowest that runs the largest batch as fast as the
   /// highest does.
   [[nodiscard]] MegaHertz least() const { return clocks_[least_]; }
 
  private:
   struct Counts {
-    double joined = 0.0;    ///< requests, by the batch alone
-    double left = 0.0;      ///< likewise
-    double finished = 0.0;  ///< as finished() says
-    double steps = 0.0;     ///< summed over requests
-    double changes = 0.0;   ///< squares of the batch's changes within a second, summed
-    double seconds = 0.0;   ///< number of these
+    double joined = 0.0;   ///< requests
+    double left = 0.0;     ///< requests
+    double steps = 0.0;    ///< summed over requests
+    double changes = 0.0;  ///< squares of the batch's changes within a second, summed
+    double seconds = 0.0;  ///< number of these
   };
   [[nodiscard]] double seconds(const StepShape& shape, std::size_t clock) const;
   /// The largest batch of requests like these that the highest clock steps within `limit`; at least one.

@@ -68,6 +68,8 @@ class Instance {
   std::optional<DecodeLoad> load;
   std::vector<int> left;
   Instant now = Instant{} + Span::s(1'000);
+  Span busy;
+  Span above_low;
 
  private:
   RandomStream draws_{7, "arrivals"};
@@ -82,7 +84,10 @@ class Instance {
       now += Span::ms(1);
       return;
     }
-    now += steps_.step_time(shape, clock);
+    const Span took = steps_.step_time(shape, clock);
+    now += took;
+    busy += took;
+    if (clock > kLow) above_low += took;
     for (int& tokens : left) --tokens;
     std::erase(left, 0);
   }
@@ -117,30 +122,17 @@ TEST(DecodeLoad, WhileNoAnswerHasEndedALoadIsTakenToBeLarge) {
 }
 
 TEST(DecodeLoad, AFluctuatingBatchNeedsRoom) {
-  const auto clock = [](double per_second, std::size_t together) {
-    return Instance().run(per_second, Span::s(300), MegaHertz{0}, together);
-  };
-  EXPECT_EQ(clock(30, 1), kLow) << "82 requests at the low clock, and never many more";
-  EXPECT_GT(clock(30, 40), kLow) << "82 in the mean, but more than 150 at times";
-  EXPECT_EQ(clock(8, 40), kLow) << "14 in the mean";
-}
-
-TEST(DecodeLoad, ReportedEndsCountEvenIfTheBatchDoesNotShowThem) {
-  // 140 requests at every step: 24 ms and 5,833 tokens/s at the high clock, which no other one gives.
-  const auto clock = [](std::int64_t finished_per_step) {
+  /// Share of busy time above the low clock, after ten minutes.
+  const auto above_low = [](double per_second, std::size_t together) {
     Instance instance;
-    StepShape shape;
-    shape.decode_requests = 140;
-    shape.decode_kv_tokens = shape.decode_requests * kContext;
-    for (int i = 0; i < 10'000; ++i, instance.now += Span::ms(24)) {
-      instance.load->note(shape, 0, kLimit, instance.now);
-      instance.load->runs_at(kHigh);
-      instance.load->finished(finished_per_step);
-    }
-    return instance.load->least();
+    (void)instance.run(per_second, Span::s(600), MegaHertz{0}, together);
+    instance.above_low = instance.busy = Span();
+    (void)instance.run(per_second, Span::s(600), MegaHertz{0}, together);
+    return instance.above_low.seconds() / instance.busy.seconds();
   };
-  EXPECT_EQ(clock(2), kHigh) << "answers of 70 tokens, and as many requests arrive as finish";
-  EXPECT_EQ(clock(0), kLow) << "as far as is known nothing arrives";
+  EXPECT_EQ(above_low(30, 1), 0.0) << "82 requests at the low clock, and never many more";
+  EXPECT_GT(above_low(30, 40), 0.9) << "82 in the mean, but more than 150 at times";
+  EXPECT_LT(above_low(8, 40), 0.1) << "14 in the mean";
 }
 
 TEST(DecodeLoad, ALoadIsForgotten) {

@@ -125,7 +125,6 @@ void EcoFreq::handed_over(Span age, Span wait) {
 }
 
 void EcoFreq::finished(ClassId request_class, std::int64_t requests, std::int64_t late) {
-  if (load_) load_->finished(requests);
   if (!price_ || options_.late_requests <= 0.0) return;
   const auto c = static_cast<std::size_t>(std::max(request_class.value(), 0));
   const auto& of = options_.late_requests_of;
