@@ -10,7 +10,6 @@
 #include "base/file.h"
 #include "commands.h"
 #include "config/deployment.h"
-#include "config/fleet_check.h"
 #include "config/load.h"
 #include "config/locate.h"
 #include "config/reference.h"

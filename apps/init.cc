@@ -11,7 +11,6 @@
 
 #include "base/file.h"
 #include "commands.h"
-#include "config/load.h"
 #include "config/locate.h"
 #include "http_get.h"
 #include "node/gpu/nvml.h"
@@ -23,7 +22,7 @@ namespace {
 
 constexpr Span kPatience = Span::ms(500);  ///< with a loopback port
 
-struct Flags {
+struct InitFlags {
   std::string out = "wattle.toml";
   std::string nvml = node::Nvml::kLibrary;
   std::vector<std::int32_t> ports{8000, 8001, 8002, 8003, 9000, 9001, 9002, 9003, 30000, 30001, 30002, 30003};
@@ -128,7 +127,7 @@ std::vector<FoundEngine> look_for_engines(const std::vector<std::int32_t>& ports
   return found;
 }
 
-std::string text_of(const Flags& flags, const std::vector<FoundGpu>& gpus, const std::string& why_no_gpu,
+std::string text_of(const InitFlags& flags, const std::vector<FoundGpu>& gpus, const std::string& why_no_gpu,
                     const std::vector<FoundEngine>& engines) {
   const auto known_gpus = config::project().names(config::Project::Kind::Gpu);
   const auto known_llms = config::project().names(config::Project::Kind::Llm);
@@ -173,7 +172,7 @@ std::string text_of(const Flags& flags, const std::vector<FoundGpu>& gpus, const
   return text;
 }
 
-Result<void> run(const Flags& flags) {
+Result<void> run(const InitFlags& flags) {
   if (!flags.force && std::filesystem::exists(flags.out)) {
     return bad_input("--out " + flags.out, "is there already; --force writes over it");
   }
@@ -193,7 +192,7 @@ Result<void> run(const Flags& flags) {
 
 void add_init(Command app, int& exit_code) {
   Command command = app.add_subcommand("init", "Write a deployment file by looking at this machine's GPUs and engines");
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<InitFlags>();
   command.add_option("-o,--out", flags->out, "The file").capture_default_str();
   command.add_option("--nvml", flags->nvml, "The NVML library").capture_default_str();
   command.add_option("--ports", flags->ports, "This machine's ports to search for engines")

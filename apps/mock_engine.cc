@@ -22,7 +22,7 @@
 namespace wattle::apps {
 namespace {
 
-struct Flags {
+struct MockEngineFlags {
   std::string listen = "127.0.0.1:0";
   std::string gpu = "a100-80g";
   std::string llm = "llama-3.1-8b";
@@ -46,7 +46,7 @@ struct Flags {
 };
 
 /// The board of the environment, if it names one, checked against the flags.
-Result<std::unique_ptr<virtual_gpu::Board>> open_board(const Flags& flags) {
+Result<std::unique_ptr<virtual_gpu::Board>> open_board(const MockEngineFlags& flags) {
   if (std::getenv(virtual_gpu::kBoardVariable) == nullptr) return std::unique_ptr<virtual_gpu::Board>();
   auto board = virtual_gpu::Board::open_from_environment();
   if (!board) return std::unexpected(board.error());
@@ -58,7 +58,7 @@ Result<std::unique_ptr<virtual_gpu::Board>> open_board(const Flags& flags) {
   return std::make_unique<virtual_gpu::Board>(std::move(*board));
 }
 
-Result<int> serve(Flags flags) {
+Result<int> serve(MockEngineFlags flags) {
   if (flags.gpus.empty()) {
     for (std::int32_t i = 0; i < flags.tensor_parallel; ++i) flags.gpus.push_back(i);
   }
@@ -159,7 +159,7 @@ Result<int> serve(Flags flags) {
 
 void add_mock_engine(Command app, int& exit_code) {
   Command command = app.add_subcommand("mock-engine", "An OpenAI-compatible engine with a virtual GPU, in real time");
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<MockEngineFlags>();
   command.add_option("--listen", flags->listen, "host:port; port 0: any free one").capture_default_str();
   command.add_option("--gpu", flags->gpu, "The kind of GPU to emulate (specs/gpus)").capture_default_str();
   command.add_option("--llm", flags->llm, "The model to emulate (specs/llms)").capture_default_str();

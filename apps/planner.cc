@@ -7,7 +7,6 @@
 #include <atomic>
 #include <chrono>
 #include <csignal>
-#include <filesystem>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -43,7 +42,7 @@ namespace {
 
 constexpr Span kTurn = Span::ms(100);  ///< between two looks at the engines
 
-struct Flags {
+struct PlannerFlags {
   std::string config;  ///< was read before
   bool check = false;
   std::string level = "fleet";
@@ -68,7 +67,7 @@ struct Flags {
 };
 
 /// A flag that only some levels know.
-Result<void> check_level(const Flags& flags) {
+Result<void> check_level(const PlannerFlags& flags) {
   const bool fleet = flags.level == "fleet";
   if (fleet && flags.gateway.empty()) return bad_input("--gateway", "is needed: the URL of its admin plane");
   if (fleet && flags.slots.empty()) return bad_input("--slot", "is needed at least once");
@@ -112,7 +111,7 @@ Result<std::shared_ptr<const systems::SiteFleet>> read_sites(const config::Loade
 }
 
 /// Scenario and recipe as they stand there.
-Result<Inputs> read_stated(const Flags& flags) {
+Result<Inputs> read_stated(const PlannerFlags& flags) {
   const auto set = config::parse_overrides(flags.set);
   if (!set) return std::unexpected(set.error());
   const auto overrides = systems::split_overrides(*set);
@@ -125,7 +124,7 @@ Result<Inputs> read_stated(const Flags& flags) {
 }
 
 /// And what is found out of them, which may take its time.
-Result<Inputs> read_inputs(const Flags& flags) {
+Result<Inputs> read_inputs(const PlannerFlags& flags) {
   auto inputs = read_stated(flags);
   if (!inputs) return inputs;
   // Load profiles say what instances carry, and by class.
@@ -179,7 +178,7 @@ std::unique_ptr<SourceWatch> watch_sources(const config::Scenario& scenario, sys
 /// What listens on --admin. Bound before any engine is touched: a port that is taken costs nothing.
 class AdminPlane {
  public:
-  static Result<std::unique_ptr<AdminPlane>> listen(const Flags& flags, const net::RequestHandler& handler) {
+  static Result<std::unique_ptr<AdminPlane>> listen(const PlannerFlags& flags, const net::RequestHandler& handler) {
     const auto address = net::parse_host_port(flags.admin, "--admin");
     if (!address) return std::unexpected(address.error());
     auto plane = std::make_unique<AdminPlane>();
@@ -199,7 +198,7 @@ class AdminPlane {
   }
 
   /// Until a signal comes; `turn` is called all the while.
-  void serve(const Flags& flags, const std::string& what, const std::function<void()>& turn) {
+  void serve(const PlannerFlags& flags, const std::string& what, const std::function<void()>& turn) {
     if (flags.json) {
       fmt::print("{}\n", nlohmann::ordered_json{{"admin", url_}}.dump());
     } else {
@@ -230,7 +229,7 @@ std::function<Instant()> clock_of_day() {
   return [since = net::steady_now(), of_day] { return Instant(of_day) + (net::steady_now() - since); };
 }
 
-Result<void> run_managers(const Flags& flags, const Inputs& inputs) {
+Result<void> run_managers(const PlannerFlags& flags, const Inputs& inputs) {
   systems::ScalingInputs scaling = inputs.scaling;
   const auto& spawn = inputs.scenario.scenario.spawn;
   for (const auto& pool : inputs.scenario.scenario.pools) {
@@ -269,7 +268,7 @@ Result<void> run_managers(const Flags& flags, const Inputs& inputs) {
   return {};
 }
 
-Result<std::vector<planner::EngineSlot>> parse_slots(const Flags& flags, const config::Scenario& scenario) {
+Result<std::vector<planner::EngineSlot>> parse_slots(const PlannerFlags& flags, const config::Scenario& scenario) {
   std::vector<planner::EngineSlot> slots;
   for (const auto& text : flags.slots) {
     auto slot = planner::parse_slot(text, scenario);
@@ -282,12 +281,12 @@ Result<std::vector<planner::EngineSlot>> parse_slots(const Flags& flags, const c
   return slots;
 }
 
-Result<std::string> gateway_token(const Flags& flags) {
+Result<std::string> gateway_token(const PlannerFlags& flags) {
   if (flags.gateway_token_file.empty()) return std::string();
   return secret_of(flags.gateway_token_file, "--gateway-token-file");
 }
 
-Result<void> check(const Flags& flags) {
+Result<void> check(const PlannerFlags& flags) {
   const auto address = net::parse_host_port(flags.admin, "--admin");
   if (!address) return std::unexpected(address.error());
   const auto stated = read_stated(flags);
@@ -298,7 +297,7 @@ Result<void> check(const Flags& flags) {
   return token ? Result<void>() : std::unexpected(token.error());
 }
 
-Result<void> run_fleet(const Flags& flags, const Inputs& inputs) {
+Result<void> run_fleet(const PlannerFlags& flags, const Inputs& inputs) {
   auto slots = parse_slots(flags, inputs.scenario.scenario);
   if (!slots) return std::unexpected(slots.error());
   const auto token = gateway_token(flags);
@@ -329,7 +328,7 @@ Result<void> run_fleet(const Flags& flags, const Inputs& inputs) {
   return {};
 }
 
-Result<void> run(const Flags& flags) {
+Result<void> run(const PlannerFlags& flags) {
   apply_log_format(flags.log_format);
   if (auto ok = check_level(flags); !ok) return ok;
   if (flags.check) return check(flags);
@@ -343,7 +342,7 @@ Result<void> run(const Flags& flags) {
 
 void add_planner(Command app, int& exit_code) {
   Command command = app.add_subcommand("planner", "Start and end engines by a recipe's scaling policy");
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<PlannerFlags>();
   add_config_flag(command, flags->config);
   add_check_flag(command, flags->check);
   command

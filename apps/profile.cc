@@ -5,7 +5,6 @@
 #include <sys/resource.h>
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <ctime>
@@ -25,7 +24,7 @@
 namespace wattle::apps {
 namespace {
 
-struct Flags {
+struct ProfileFlags {
   calibrate::ProfileOptions options;
   std::string form = "ids";
   std::string grid = "product";
@@ -65,7 +64,7 @@ std::string utc_now() {
 }
 
 /// Ascending.
-Result<std::vector<MegaHertz>> clocks_of(const Flags& flags) {
+Result<std::vector<MegaHertz>> clocks_of(const ProfileFlags& flags) {
   std::vector<MegaHertz> clocks;
   for (const std::int32_t mhz : flags.clocks) clocks.emplace_back(mhz);
   std::ranges::sort(clocks);
@@ -75,7 +74,7 @@ Result<std::vector<MegaHertz>> clocks_of(const Flags& flags) {
   return clocks;
 }
 
-loadgen::PromptForm form_of(const Flags& flags) {
+loadgen::PromptForm form_of(const ProfileFlags& flags) {
   return flags.form == "chat"   ? loadgen::PromptForm::Chat
          : flags.form == "text" ? loadgen::PromptForm::Text
                                 : loadgen::PromptForm::TokenIds;
@@ -85,7 +84,7 @@ std::uint64_t serial_of_now() {
   return static_cast<std::uint64_t>(std::chrono::system_clock::now().time_since_epoch().count());
 }
 
-Result<calibrate::Grid> grid_of(const Flags& flags) {
+Result<calibrate::Grid> grid_of(const ProfileFlags& flags) {
   calibrate::Grid grid = flags.grid == "voltanallm"   ? calibrate::voltanallm_grid()
                          : flags.grid == "throttllem" ? calibrate::throttllem_grid(flags.concurrency, flags.kv_tokens)
                                                       : calibrate::product_grid(flags.concurrency, flags.prompts,
@@ -109,7 +108,7 @@ void allow_many_sockets() {
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-Result<int> write_table(const Flags& flags, const plan::LoadTable& table) {
+Result<int> write_table(const ProfileFlags& flags, const plan::LoadTable& table) {
   if (auto ok = write_file(flags.out, plan::to_text(table)); !ok) return std::unexpected(ok.error());
   std::size_t points = 0;
   for (const auto& one : table.classes) {
@@ -126,7 +125,7 @@ Result<int> write_table(const Flags& flags, const plan::LoadTable& table) {
 }
 
 /// DynamoLLM's profile of a scenario's engines, by class, TP degree, clock and load.
-Result<int> profile_loads(const Flags& flags) {
+Result<int> profile_loads(const ProfileFlags& flags) {
   const auto scenario = config::load_scenario(flags.simulated, {}, config::project());
   if (!scenario) return std::unexpected(scenario.error());
   experiment::LoadProfileRequest request;
@@ -139,7 +138,7 @@ Result<int> profile_loads(const Flags& flags) {
 }
 
 /// Likewise of a live engine of one TP degree.
-Result<int> profile_live_loads(const Flags& flags) {
+Result<int> profile_live_loads(const ProfileFlags& flags) {
   spdlog::set_default_logger(spdlog::stderr_logger_mt("profile"));  // stdout is for results
   if (flags.note.find_first_of("\r\n") != std::string::npos) return bad_input("--note", "is one line");
   const auto scenario = config::load_scenario(flags.loads, {}, config::project());
@@ -220,7 +219,7 @@ Result<int> profile_live_loads(const Flags& flags) {
   return made->stuck.empty() ? 0 : 3;
 }
 
-Result<int> profile(Flags flags) {
+Result<int> profile(ProfileFlags flags) {
   spdlog::set_default_logger(spdlog::stderr_logger_mt("profile"));  // stdout is for results
   if (flags.note.find_first_of("\r\n") != std::string::npos) return bad_input("--note", "is one line");
   if (flags.grid == "throttllem") {
@@ -280,7 +279,7 @@ Result<int> profile(Flags flags) {
   return outcome->interrupted ? 1 : 0;
 }
 
-void add_loads(Command command, Flags& flags) {
+void add_loads(Command command, ProfileFlags& flags) {
   command.add_option("--loads", flags.loads,
                      "Instead of steps: a scenario whose classes are profiled on this engine by clock and load "
                      "(DynamoLLM); needs --gpu");
@@ -312,7 +311,7 @@ void add_loads(Command command, Flags& flags) {
 
 void add_profile(Command app, int& exit_code) {
   Command command = app.add_subcommand("profile", "Measure a live engine's step time and power over a grid");
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<ProfileFlags>();
   flags->options.keeper.state_file = "/var/lib/wattle/agent-locks";
   const auto list = [&](const char* name, std::vector<std::int32_t>& into, const char* text) {
     command.add_option(name, into, text).delimiter(',').check(positive()).capture_default_str();

@@ -5,7 +5,6 @@
 #include <nlohmann/json.hpp>
 
 #include "commands.h"
-#include "config/load.h"
 #include "config/locate.h"
 #include "systems/recipe.h"
 

@@ -13,14 +13,14 @@
 namespace wattle::apps {
 namespace {
 
-struct Flags {
+struct ReportFlags {
   std::vector<std::string> runs;
   std::string output;
   std::string baseline;
   bool json = false;
 };
 
-int report(const Flags& flags) {
+int report(const ReportFlags& flags) {
   const auto comparison = report::load(flags.runs, flags.baseline);
   if (!comparison) return fail(comparison.error());
   const std::string output = flags.output.empty() && !flags.json ? "report.html" : flags.output;
@@ -40,7 +40,7 @@ int report(const Flags& flags) {
 }  // namespace
 
 void add_report(Command app, int& exit_code) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<ReportFlags>();
   Command command = app.add_subcommand("report", "One self-contained HTML page from runs on disk");
   command.add_option("runs", flags->runs, "Run directories, or directories of run directories (`wattle sim --out`)")
       .required();

@@ -10,7 +10,6 @@
 #include "base/side_by_side.h"
 #include "commands.h"
 #include "config/locate.h"
-#include "config/service.h"
 #include "experiment/match_attainment.h"
 #include "experiment/saturation.h"
 #include "experiment/simulate.h"

@@ -2,12 +2,10 @@
 // protocols over loopback; only the GPUs are virtual. A trace is replayed against the gateway in real time.
 #include <fmt/format.h>
 
-#include <atomic>
 #include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <system_error>
-#include <thread>
 
 #include "base/file.h"
 #include "commands.h"

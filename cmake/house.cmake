@@ -66,10 +66,7 @@ function(wattle_add_library row)
   if(WATTLE_BUILD_TESTS AND tests)
     add_executable(${name}_test ${tests})
     target_link_libraries(${name}_test PRIVATE wattle_${name} GTest::gtest_main rapidcheck)
-    set_target_properties(${name}_test PROPERTIES UNITY_BUILD_BATCH_SIZE 4)
-    if(name IN_LIST WATTLE_TESTS_NOT_UNITED)
-      set_target_properties(${name}_test PROPERTIES UNITY_BUILD OFF)
-    endif()
+    set_target_properties(${name}_test PROPERTIES UNITY_BUILD_BATCH_SIZE 8)
     target_compile_options(${name}_test PRIVATE $<$<CONFIG:Release>:-O1>)  # compiling is what takes a test's time
     add_test(NAME unit.${name} COMMAND ${name}_test)
     # property tests draw the same cases every time; run the binary by hand (or with another RC_PARAMS) for fresh ones

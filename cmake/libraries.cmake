@@ -39,29 +39,17 @@ set(WATTLE_LIBRARIES
 )
 
 # With -DCMAKE_UNITY_BUILD=ON (all presets but dev) eight files of a library are compiled as one, which halves the work: most
-# of it is the same headers and templates over and over. These stay on their own, as each gives one of its local names to
-# something else than a file beside it does. Rename, or add a line here, when a release build says "redefinition".
-set(WATTLE_NOT_UNITED
-  experiment/load_profile.cc
-  neural/sequence.cc
-  plan/load_table.cc
-  predict/length_belief.cc predict/step_profile.cc
-  reproduce/dynamollm_tables.cc reproduce/throttllem_scaling.cc reproduce/voltanallm_routing.cc
-  # of the tests, of which four of a library are one
-  config/spec_test.cc engine/speculation_test.cc neural/sequence_test.cc node/lease_table_test.cc plan/milp_test.cc
-  policy/routing/eco_route_test.cc policy/routing/routing_test.cc policy/frequency/decode_load_test.cc
-  policy/throttllem/throttllem_test.cc predict/length_sketch_test.cc
-)
-set(WATTLE_TESTS_NOT_UNITED control)  # each has a driver, a journal and a fleet of its own, by these names
-list(TRANSFORM WATTLE_NOT_UNITED PREPEND ${PROJECT_SOURCE_DIR}/src/)
-set_source_files_properties(${WATTLE_NOT_UNITED} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+# of it is the same headers and templates over and over. So local names are distinct within a library, and within its tests, where
+# a rig's tests or those of one file may have a namespace of their own.
+set_source_files_properties(src/policy/frequency/decode_load_test.cc src/policy/frequency/newcomers_test.cc
+  PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)  # rigs' names
 
 if(NOT WATTLE_TORCH)  # the one row that may be left out: only the module apps/neural_module links it
   list(FILTER WATTLE_LIBRARIES EXCLUDE REGEX "^neural[|]")
 endif()
 
 # Runs once a process, not once a request or step: -O1 in a release, where compiling at -O3 would be most of `make build`.
-set(WATTLE_COLD calibrate config experiment feeds launch loadgen planner report reproduce systems)
+set(WATTLE_COLD calibrate config experiment feeds launch loadgen neural planner report reproduce systems)
 
 # Values in, values out: neither a thread nor a stranger's byte reaches these but through what the others have checked. What
 # `make test` repeats under a sanitizer has them without it; `make test-asan` and `make test-tsan` have everything with it.

@@ -13,6 +13,8 @@ target_compile_options(wattle_flags INTERFACE -Wno-restrict $<$<CONFIG:Release>:
 # types for a header's; dev keeps both warnings.
 target_compile_options(wattle_flags INTERFACE
   "$<$<BOOL:$<TARGET_PROPERTY:UNITY_BUILD>>:-Wno-shadow;-Wno-subobject-linkage>")
+# g++ looks for garbage whenever its heap has doubled, a tenth of what compiling takes; below this size it lets it lie.
+target_compile_options(wattle_flags INTERFACE "SHELL:--param ggc-min-heapsize=1000000")
 # A target with the property WATTLE_PLAIN is compiled without the sanitizer, as release compiles it (house.cmake says which).
 if(WATTLE_SANITIZE)
   set(program "$<STREQUAL:$<TARGET_PROPERTY:TYPE>,EXECUTABLE>")

@@ -4,7 +4,6 @@
 #include <rapidcheck/gtest.h>
 
 #include <bit>
-#include <string>
 #include <vector>
 
 namespace wattle {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <map>
-#include <vector>
 
 namespace wattle::calibrate {
 

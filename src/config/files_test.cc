@@ -1,11 +1,9 @@
 // Every file the project ships loads, and says what its source says.
 #include <gtest/gtest.h>
 
-#include <filesystem>
 #include <map>
 #include <string>
 
-#include "config/fleet_check.h"
 #include "config/load.h"
 
 namespace wattle::config {

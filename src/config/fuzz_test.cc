@@ -8,7 +8,6 @@
 
 #include "base/file.h"
 #include "base/random.h"
-#include "config/fleet_check.h"
 #include "config/load.h"
 #include "config/reference.h"
 #include "config/test_texts.h"

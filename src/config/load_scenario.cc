@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <iterator>
-#include <span>
 
 #include "config/fleet_check.h"
 #include "config/load.h"

@@ -5,7 +5,6 @@
 
 #include "config/load.h"
 #include "config/locate.h"
-#include "config/records.h"
 
 namespace wattle::config {
 namespace {

@@ -1,4 +1,3 @@
-#include <limits>
 #include <string_view>
 
 #include "config/records.h"

@@ -5,7 +5,6 @@
 #include <filesystem>
 
 #include "base/file.h"
-#include "base/timestamp.h"
 
 namespace wattle::config {
 namespace {

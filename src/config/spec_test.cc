@@ -6,7 +6,7 @@
 #include "config/load.h"
 #include "config/test_texts.h"
 
-namespace wattle::config {
+namespace wattle::config::spec_test {
 namespace {
 
 using testing::edited;
@@ -126,4 +126,4 @@ TEST(SpecFile, AFolderOrAHugeFileIsNoSpec) {
 }
 
 }  // namespace
-}  // namespace wattle::config
+}  // namespace wattle::config::spec_test

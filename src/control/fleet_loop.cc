@@ -8,7 +8,6 @@
 
 #include "base/check.h"
 #include "model/believed_load.h"
-#include "policy/routing/least_energy.h"
 
 namespace wattle::control {
 

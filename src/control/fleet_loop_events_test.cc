@@ -7,7 +7,7 @@
 
 #include "control/fleet_loop.h"
 
-namespace wattle::control {
+namespace wattle::control::fleet_loop_events_test {
 namespace {
 
 class Driver final : public RequestPort {
@@ -119,4 +119,4 @@ TEST(FleetLoop, ShowsTheClockOfAReportAndKeepsItWhereNoneIsReported) {
 }
 
 }  // namespace
-}  // namespace wattle::control
+}  // namespace wattle::control::fleet_loop_events_test

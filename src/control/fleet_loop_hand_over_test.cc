@@ -4,7 +4,6 @@
 #include <memory>
 #include <utility>
 #include <variant>
-#include <vector>
 
 #include "control/fleet_driver_test.h"
 #include "control/fleet_loop.h"

@@ -1,7 +1,6 @@
 // Requests that are held: in which order, and what releases them.
 #include <algorithm>
 #include <array>
-#include <utility>
 
 #include "base/check.h"
 #include "control/fleet_loop.h"

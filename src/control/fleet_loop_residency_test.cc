@@ -8,7 +8,7 @@
 #include "policy/admission/bounded.h"
 #include "policy/queueing/laxity.h"
 
-namespace wattle::control {
+namespace wattle::control::fleet_loop_residency_test {
 namespace {
 
 Residency at(std::initializer_list<int> sites) {
@@ -179,4 +179,4 @@ RC_GTEST_PROP(Residency, NobodyIsEverWhereItMayNotBe, ()) {
 }
 
 }  // namespace
-}  // namespace wattle::control
+}  // namespace wattle::control::fleet_loop_residency_test

@@ -5,7 +5,7 @@
 #include "control/fleet_driver_test.h"
 #include "policy/routing/round_robin.h"
 
-namespace wattle::control {
+namespace wattle::control::fleet_loop_retry_test {
 namespace {
 
 Instant at(std::int64_t ms) { return Instant() + Span::ms(ms); }
@@ -146,4 +146,4 @@ TEST(FleetLoopRetry, TheDriverHearsWhyARequestGoesWhereItGoes) {
 }
 
 }  // namespace
-}  // namespace wattle::control
+}  // namespace wattle::control::fleet_loop_retry_test

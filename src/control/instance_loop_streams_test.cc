@@ -6,7 +6,7 @@
 #include "control/instance_rig_test.h"
 #include "control/next_step.h"
 
-namespace wattle::control {
+namespace wattle::control::instance_rig {
 namespace {
 
 TEST(InstanceLoop, WithoutStepReportsTheGatewaysStreamsDecide) {
@@ -100,4 +100,4 @@ TEST(InstanceLoop, GaugesCountRequestsAndNoTokensOfPrompts) {
 }
 
 }  // namespace
-}  // namespace wattle::control
+}  // namespace wattle::control::instance_rig

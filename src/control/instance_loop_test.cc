@@ -5,10 +5,9 @@
 #include <utility>
 
 #include "control/instance_rig_test.h"
-#include "control/next_step.h"
 #include "policy/frequency/eco_freq.h"
 
-namespace wattle::control {
+namespace wattle::control::instance_rig {
 namespace {
 
 TEST(InstanceLoop, CommandsFollowReports) {
@@ -431,4 +430,4 @@ TEST(InstanceLoop, work_makes_it_void_that_an_idle_instance_is_to_be_asked) {
 }
 
 }  // namespace
-}  // namespace wattle::control
+}  // namespace wattle::control::instance_rig

@@ -5,7 +5,7 @@
 
 #include "control/instance_loop.h"
 
-namespace wattle::control {
+namespace wattle::control::instance_rig {
 
 /// 1005 while decoding, 210 while idle, 1410 when lost.
 class Scripted final : public policy::FrequencyPolicy {
@@ -86,4 +86,4 @@ inline InstanceWork work_of(int requests, int prompts) {
   return work;
 }
 
-}  // namespace wattle::control
+}  // namespace wattle::control::instance_rig

@@ -3,17 +3,11 @@
 #include <rapidcheck/gtest.h>
 
 #include <algorithm>
-#include <array>
-#include <map>
-#include <string>
 
 #include "control/plan_executor_rig_test.h"
-#include "policy/scaling/smallest_engine.h"
 
-namespace wattle::control {
+namespace wattle::control::plan_rig {
 namespace {
-
-using namespace plan_rig;
 
 TEST(PlanExecutor, AStartBesideOneThatServesTakesItsWeights) {
   PlanExecutorOptions options;
@@ -286,4 +280,4 @@ RC_GTEST_PROP(PlanExecutorProperty, ComesToThePlanWhateverHappens, (std::vector<
 }
 
 }  // namespace
-}  // namespace wattle::control
+}  // namespace wattle::control::plan_rig

@@ -4,10 +4,8 @@
 #include "control/plan_check.h"
 #include "control/plan_steps_rig_test.h"
 
-namespace wattle::control {
+namespace wattle::control::steps_rig {
 namespace {
-
-using namespace steps_rig;
 
 constexpr std::size_t kPrefill = 3, kDecode = 4, kPair = 5;
 
@@ -188,4 +186,4 @@ TEST(PlanPairs, APairIsNeitherMovedNorResharded) {
 }
 
 }  // namespace
-}  // namespace wattle::control
+}  // namespace wattle::control::steps_rig

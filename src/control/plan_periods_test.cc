@@ -5,10 +5,8 @@
 
 #include "control/plan_executor_rig_test.h"
 
-namespace wattle::control {
+namespace wattle::control::plan_rig {
 namespace {
-
-using namespace plan_rig;
 
 TEST(PlanPeriods, WhereNobodyPlansANodeThatGoesIsNothingToPlanFor) {
   PlanExecutorOptions options;
@@ -151,4 +149,4 @@ TEST(PlanPeriods, ASurgeIsNoReasonToPlanUnlessAskedFor) {
 }
 
 }  // namespace
-}  // namespace wattle::control
+}  // namespace wattle::control::plan_rig

@@ -1,18 +1,14 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
-#include <algorithm>
 #include <map>
 #include <set>
-#include <string>
 
 #include "base/random.h"
 #include "control/plan_steps_rig_test.h"
 
-namespace wattle::control {
+namespace wattle::control::steps_rig {
 namespace {
-
-using namespace steps_rig;
 
 /// Random plans with steps over a fleet whose instances and nodes die, with successors taking over at any time. The
 /// driver checks GPUs, order of calls and that nothing goes dark by the executor's doing.
@@ -135,4 +131,4 @@ RC_GTEST_PROP(PlanStepsProperty, ComesToThePlanWhateverHappens, (std::uint64_t s
 }
 
 }  // namespace
-}  // namespace wattle::control
+}  // namespace wattle::control::steps_rig

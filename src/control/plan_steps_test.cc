@@ -1,15 +1,12 @@
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <set>
 #include <string>
 
 #include "control/plan_steps_rig_test.h"
 
-namespace wattle::control {
+namespace wattle::control::steps_rig {
 namespace {
-
-using namespace steps_rig;
 
 TEST(PlanSteps, AReshardServesOnWhereMemoryHoldsBothAndTakesItsTransferTime) {
   Fleet fleet(1, {2});
@@ -252,4 +249,4 @@ TEST(PlanSteps, ASuccessorResumesAReshardFromWhatItSees) {
 }
 
 }  // namespace
-}  // namespace wattle::control
+}  // namespace wattle::control::steps_rig

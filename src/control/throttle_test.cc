@@ -10,7 +10,7 @@
 #include "policy/frequency/eco_freq.h"
 #include "predict/linear_latency.h"
 
-namespace wattle::control {
+namespace wattle::control::throttle_test {
 namespace {
 
 class Journal final : public journal::Sink {
@@ -386,4 +386,4 @@ TEST_F(ThrottleTest, ChangedBeliefsVoidTheHold) {
 }
 
 }  // namespace
-}  // namespace wattle::control
+}  // namespace wattle::control::throttle_test

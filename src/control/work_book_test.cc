@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <map>
 
-namespace wattle::control {
+namespace wattle::control::work_book_test {
 namespace {
 
 Instant at(std::int64_t ms) { return Instant() + Span::ms(ms); }
@@ -227,4 +227,4 @@ RC_GTEST_PROP(WorkBook, ItsSumsAreThoseOfItsRequests, ()) {
 }
 
 }  // namespace
-}  // namespace wattle::control
+}  // namespace wattle::control::work_book_test

@@ -6,14 +6,13 @@
 
 #include <cmath>
 #include <map>
-#include <set>
 #include <stdexcept>
 #include <utility>
 #include <vector>
 
 #include "engine/replica_driver_test.h"
 
-namespace wattle::engine {
+namespace wattle::engine::speculation_test {
 namespace {
 
 StepModel model_with(const EngineOptions& options, double memory_bytes = 80e9) {
@@ -198,4 +197,4 @@ RC_GTEST_PROP(Speculation, every_request_gets_its_tokens_whatever_is_drafted, ()
 }
 
 }  // namespace
-}  // namespace wattle::engine
+}  // namespace wattle::engine::speculation_test

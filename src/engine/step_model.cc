@@ -8,7 +8,6 @@
 #include <limits>
 #include <vector>
 
-#include "base/check.h"
 #include "engine/hardware_profile.h"
 #include "engine/operations.h"
 #include "engine/power.h"

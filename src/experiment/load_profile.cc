@@ -3,11 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
 
 #include "base/digest.h"
-#include "base/file.h"
 #include "calibrate/profile_repository.h"
 #include "config/cache_dir.h"
 #include "config/fleet_check.h"
@@ -15,7 +13,6 @@
 #include "config/profile.h"
 #include "config/records.h"
 #include "config/service.h"
-#include "workload/source.h"
 
 namespace wattle::experiment {
 

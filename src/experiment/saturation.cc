@@ -6,7 +6,6 @@
 #include <cmath>
 #include <vector>
 
-#include "base/random.h"
 #include "experiment/prepare.h"
 #include "workload/poisson_rows.h"
 
@@ -15,7 +14,7 @@ namespace wattle::experiment {
 namespace {
 
 /// Enough of a workload to draw lengths from; synthetic ones may be endless.
-constexpr std::size_t kRowsRead = 50'000;
+constexpr std::size_t kRowsReplayed = 50'000;
 /// All requests at once, as good as always.
 constexpr double kCrowdRate = 1e6;
 /// Requests this far apart have the engine to themselves.
@@ -78,7 +77,7 @@ Result<Prober> make_prober(const config::LoadedScenario& loaded, std::size_t poo
   auto whole = prepare(one, systems::LoadedRecipe{}, data_dir);
   if (!whole) return std::unexpected(whole.error());
   std::vector<workload::TraceRow> rows;
-  while (rows.size() < kRowsRead) {
+  while (rows.size() < kRowsReplayed) {
     const auto row = whole->source->next();
     if (!row) break;
     rows.push_back(*row);

@@ -8,7 +8,6 @@
 
 #include "config/locate.h"
 #include "config/nodes.h"
-#include "experiment/prepare.h"
 #include "experiment/simulate.h"
 #include "sim/simulation.h"
 #include "systems/recipe.h"

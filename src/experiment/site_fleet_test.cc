@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "config/locate.h"
-#include "experiment/prepare.h"
 #include "experiment/simulate.h"
 #include "sim/simulation.h"
 #include "systems/recipe.h"

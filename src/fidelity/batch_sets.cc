@@ -1,9 +1,7 @@
 // One batch sent at once, against the locked clock: EnergyLLM's A100-40G.
 #include <fmt/format.h>
 
-#include <cmath>
 #include <filesystem>
-#include <limits>
 #include <map>
 
 #include "fidelity/benchmark_run.h"

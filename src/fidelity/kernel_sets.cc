@@ -5,7 +5,6 @@
 #include <cmath>
 #include <filesystem>
 #include <map>
-#include <memory>
 
 #include "fidelity/experiment.h"
 #include "fidelity/kernel.h"

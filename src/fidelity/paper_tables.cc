@@ -2,7 +2,6 @@
 // many KV blocks an engine has (throttLL'eM), how long a step takes (DistServe's published fits).
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdlib>

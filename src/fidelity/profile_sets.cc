@@ -2,9 +2,7 @@
 // of a small board's response to its clock.
 #include <fmt/format.h>
 
-#include <cmath>
 #include <filesystem>
-#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 

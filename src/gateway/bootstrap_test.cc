@@ -14,7 +14,7 @@
 #include "net/raw_client_test.h"
 #include "net/server.h"
 
-namespace wattle::gateway {
+namespace wattle::gateway::bootstrap_test {
 namespace {
 
 using Handler = std::function<void(const std::shared_ptr<net::Exchange>&)>;
@@ -230,4 +230,4 @@ TEST(Bootstrap, CountsThePromptsOfABatch) {
 }
 
 }  // namespace
-}  // namespace wattle::gateway
+}  // namespace wattle::gateway::bootstrap_test

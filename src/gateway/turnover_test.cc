@@ -4,7 +4,7 @@
 #include "gateway/workers.h"
 #include "policy/admission/always.h"
 
-namespace wattle::gateway {
+namespace wattle::gateway::turnover_test {
 namespace {
 
 struct Rig {
@@ -62,4 +62,4 @@ TEST(Turnover, OfThoseThatWereTakenOutTheNewestMayComeBack) {
 }
 
 }  // namespace
-}  // namespace wattle::gateway
+}  // namespace wattle::gateway::turnover_test

@@ -1,7 +1,6 @@
 #include "journal/decisions_jsonl.h"
 
 #include <algorithm>
-#include <array>
 #include <limits>
 
 #include "journal/decimal.h"

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <cmath>
-#include <deque>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 

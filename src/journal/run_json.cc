@@ -1,6 +1,5 @@
 // run.json, both ways.
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
 
 #include "base/file.h"

@@ -10,7 +10,6 @@
 #include <limits>
 #include <map>
 #include <memory>
-#include <string_view>
 #include <utility>
 #include <vector>
 

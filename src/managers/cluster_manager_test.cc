@@ -1,7 +1,5 @@
 #include <gtest/gtest.h>
 
-#include <cmath>
-
 #include "managers/cluster_manager.h"
 #include "managers/managers_rig_test.h"
 

@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <cmath>
-
 #include "managers/managers_rig_test.h"
 #include "managers/tiers.h"
 

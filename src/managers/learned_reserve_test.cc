@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
-
 #include "managers/managers_rig_test.h"
 
 namespace wattle::managers {

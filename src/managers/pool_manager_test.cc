@@ -1,7 +1,5 @@
 #include <gtest/gtest.h>
 
-#include <cmath>
-
 #include "managers/managers_rig_test.h"
 #include "managers/pool_manager.h"
 #include "managers/pool_map.h"

@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <numeric>
-
 #include "managers/hierarchy.h"
 #include "managers/managers_rig_test.h"
 

@@ -13,16 +13,14 @@
 
 #include "base/digest.h"
 #include "base/random.h"
+#include "neural/long.h"
 
 namespace wattle::neural {
 
 namespace {
 using torch::Tensor;
-using Long = std::int64_t;
 
 constexpr Long kShape = 3;  ///< numbers about the whole prompt that go past the network to its last layer
-
-Long to_long(std::size_t v) { return static_cast<Long>(v); }
 
 /// The sizes a saved network begins with.
 Tensor sizes_of(const LengthNetOptions& o) {
@@ -63,8 +61,8 @@ EncodedPrompt encode(std::string_view prompt, const LengthNetOptions& o) {
   return encoded;
 }
 
-struct NetImpl : torch::nn::Module {
-  explicit NetImpl(const LengthNetOptions& o) : options(o) {
+struct PromptNetImpl : torch::nn::Module {
+  explicit PromptNetImpl(const LengthNetOptions& o) : options(o) {
     words = register_module("words", torch::nn::Embedding(o.vocabulary, o.width));
     places = register_parameter("places", 0.02 * torch::randn({o.chunk, 1, o.width}));
     const auto layer = torch::nn::TransformerEncoderLayer(
@@ -133,16 +131,16 @@ struct NetImpl : torch::nn::Module {
   torch::nn::Linear head{nullptr};
   Tensor centre;  ///< mean of log(1 + tokens)
 };
-TORCH_MODULE(Net);
+TORCH_MODULE(PromptNet);
 
 class TrainedNet final : public LengthNet {
  public:
-  explicit TrainedNet(Net net) : net_(std::move(net)) { net_->eval(); }
+  explicit TrainedNet(PromptNet net) : net_(std::move(net)) { net_->eval(); }
 
   LengthGuess predict(std::string_view prompt) const override {
     const torch::NoGradGuard no_grad;
     const EncodedPrompt encoded = encode(prompt, net_->options);
-    Net net = net_;
+    PromptNet net = net_;
     const Tensor said = net->forward({&encoded});
     return {std::max(std::expm1(said[0][0].item<double>()), 0.0), torch::sigmoid(said[0][1]).item<double>()};
   }
@@ -157,10 +155,10 @@ class TrainedNet final : public LengthNet {
   }
 
  private:
-  Net net_;
+  PromptNet net_;
 };
 
-void train(Net& net, const std::vector<EncodedPrompt>& prompts, const Tensor& logs, const Tensor& longs,
+void train(PromptNet& net, const std::vector<EncodedPrompt>& prompts, const Tensor& logs, const Tensor& longs,
            const LengthNetOptions& o) {
   torch::optim::AdamW adam(net->parameters(), torch::optim::AdamWOptions(o.learning_rate));
   RandomStream random(o.seed, "neural.examples");
@@ -231,7 +229,7 @@ Result<std::unique_ptr<LengthNet>> train_length_net(std::span<const LengthExampl
   }
   at::set_num_threads(1);
   torch::manual_seed(options.seed);
-  Net net(options);
+  PromptNet net(options);
   std::vector<EncodedPrompt> prompts;
   Tensor logs = torch::empty({to_long(examples.size())});
   Tensor longs = torch::empty({to_long(examples.size())});
@@ -262,7 +260,7 @@ Result<std::unique_ptr<LengthNet>> load_length_net(std::string_view bytes) {
     o.chunk = size[4], o.chunks = size[5], o.hidden = size[6];
     o.long_above = static_cast<std::int32_t>(size[7]);
     if (auto ok = check(o); !ok) return std::unexpected(ok.error());
-    Net net(o);
+    PromptNet net(o);
     net->load(archive);
     return std::make_unique<TrainedNet>(net);
   } catch (const std::exception&) {  // torch's messages are stack traces

@@ -12,6 +12,7 @@
 #include <sstream>
 
 #include "base/random.h"
+#include "neural/long.h"
 
 namespace wattle::neural {
 
@@ -19,14 +20,11 @@ namespace {
 using predict::Panel;
 using predict::Rows;
 using torch::Tensor;
-using Long = std::int64_t;
 
 constexpr Long kFeatures = 5;  ///< the value, and its place in the season and in seven of them
 constexpr Long kLastValues = 4;
 constexpr std::size_t kChecks = 20;  ///< looks at the held-back part during training
 constexpr Long kMostCheckOrigins = 64;
-
-Long to_long(std::size_t v) { return static_cast<Long>(v); }
 
 /// What a batch of origins looks like to the network; B origins, S series.
 struct Batch {

@@ -7,7 +7,7 @@
 #include "base/random.h"
 #include "predict/forecast/backtest.h"
 
-namespace wattle::neural {
+namespace wattle::neural::sequence_test {
 
 namespace {
 using predict::Panel;
@@ -141,4 +141,4 @@ TEST(Sequence, GapsAndShortPasts) {
   EXPECT_FALSE(net->fit(panel_of(unknown)).has_value());
 }
 
-}  // namespace wattle::neural
+}  // namespace wattle::neural::sequence_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace wattle::node {
+namespace wattle::node::lease_table_test {
 namespace {
 
 struct Port final : control::ClockPort {
@@ -43,4 +43,4 @@ TEST(LeaseTable, KnowsItsOwnInstancesOnly) {
 }
 
 }  // namespace
-}  // namespace wattle::node
+}  // namespace wattle::node::lease_table_test

@@ -18,7 +18,7 @@ constexpr std::string_view kForm = "wattle load profile ";
 constexpr auto kColumns =
     std::to_array<std::string_view>({"class", "prompt_tokens", "output_tokens", "ttft_limit_ms", "tbt_limit_ms",
                                      "kept_alone", "tp", "clock_mhz", "load_per_s", "power_w", "ttft_ms", "tbt_ms"});
-constexpr double kLargest = 1e9;
+constexpr double kLargestNumber = 1e9;
 
 std::uint64_t checksum(std::string_view body) {
   Digest digest;
@@ -56,7 +56,7 @@ std::string limit_text(Span limit) { return limit == Span::max() ? "none" : fmt:
 
 Result<Span> limit_from(const CsvReader& csv, std::size_t column) {
   if (csv.field(column) == "none") return Span::max();
-  const auto ms = csv.number(column, 0.0, kLargest);
+  const auto ms = csv.number(column, 0.0, kLargestNumber);
   if (!ms) return std::unexpected(ms.error());
   return Span::from_seconds(*ms * 1e-3);
 }
@@ -68,8 +68,8 @@ Result<ProfiledClass*> class_of(const CsvReader& csv, LoadTable& table) {
   if (found != table.classes.end()) return &*found;
   ProfiledClass made;
   made.name = name;
-  const auto prompt = csv.number(1, 0.0, kLargest);
-  const auto output = csv.number(2, 0.0, kLargest);
+  const auto prompt = csv.number(1, 0.0, kLargestNumber);
+  const auto output = csv.number(2, 0.0, kLargestNumber);
   const auto ttft = limit_from(csv, 3);
   const auto tbt = limit_from(csv, 4);
   if (!prompt) return std::unexpected(prompt.error());
@@ -95,7 +95,7 @@ Result<void> add_row(const CsvReader& csv, LoadTable& table) {
   if (!clock) return std::unexpected(clock.error());
   std::array<double, 4> numbers{};
   for (std::size_t i = 0; i < numbers.size(); ++i) {
-    const auto number = csv.number(8 + i, 0.0, kLargest);
+    const auto number = csv.number(8 + i, 0.0, kLargestNumber);
     if (!number) return std::unexpected(number.error());
     numbers[i] = *number;
   }

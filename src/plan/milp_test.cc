@@ -194,12 +194,12 @@ RC_GTEST_PROP(MilpProperty, MatchesEnumeration, ()) {
 }
 
 TEST_P(MilpBySolver, IsSilent) {
-  testing::internal::CaptureStdout();
-  testing::internal::CaptureStderr();
+  ::testing::internal::CaptureStdout();
+  ::testing::internal::CaptureStderr();
   (void)solve(small(Domain::Integer), {.solver = GetParam()});
   (void)solve(small(Domain::Continuous), {.solver = GetParam()});
-  EXPECT_EQ(testing::internal::GetCapturedStdout(), "");
-  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+  EXPECT_EQ(::testing::internal::GetCapturedStdout(), "");
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
 }
 
 /// Programs that no two of which are alike: uneven counts of four kinds that cover a demand at least cost.

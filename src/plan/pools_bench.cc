@@ -1,7 +1,6 @@
 #include <benchmark/benchmark.h>
 
 #include <array>
-#include <cstdio>
 
 #include "base/random.h"
 #include "plan/pools.h"

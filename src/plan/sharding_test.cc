@@ -4,9 +4,7 @@
 #include <rapidcheck/gtest.h>
 
 #include <array>
-#include <cmath>
 #include <functional>
-#include <numeric>
 
 #include "plan/sharding_check.h"
 #include "plan/test_sharding.h"

@@ -2,23 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include "predict/shapes_test.h"
 #include "predict/watched_latency.h"
 
 namespace wattle::predict {
 namespace {
-
-StepShape decodes(std::int32_t requests, std::int64_t kv) {
-  StepShape s;
-  s.decode_requests = requests;
-  s.decode_kv_tokens = kv;
-  return s;
-}
-StepShape prompts(std::int64_t tokens) {
-  StepShape s;
-  s.prefill_requests = 1;
-  s.prefill_tokens = tokens;
-  return s;
-}
 
 /// 8 ms (10 ms from 65 requests on) + 10 us a request + 0.05 us a KV token; a prompt 5 ms + 90 us a token; 100 W while
 /// idle, 4 J and more a step; everything half as fast again at 1500 MHz as at 1000.

@@ -8,7 +8,7 @@
 
 #include "predict/linear_fit.h"
 
-namespace wattle::predict {
+namespace wattle::predict::host_line_test {
 namespace {
 
 /// Decode steps of an engine whose GPU takes 4 ms, 30 us a request and 40 ns a KV token at 1410 MHz, longer at lower
@@ -114,4 +114,4 @@ TEST(HostLine, OfPromptsGoesByTheirNumberWhateverTheirLength) {
 }
 
 }  // namespace
-}  // namespace wattle::predict
+}  // namespace wattle::predict::host_line_test

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <vector>
 
-namespace wattle::predict {
+namespace wattle::predict::length_sketch_test {
 namespace {
 
 Request request(std::int32_t prompt, std::int32_t tenant = 0) {
@@ -90,4 +90,4 @@ TEST(LengthSketches, HostileTenantsCostNoMemory) {
 }
 
 }  // namespace
-}  // namespace wattle::predict
+}  // namespace wattle::predict::length_sketch_test

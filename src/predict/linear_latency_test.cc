@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/random.h"
+#include "predict/shapes_test.h"
 
 namespace wattle::predict {
 namespace {
@@ -28,20 +29,6 @@ LinearCoefficients two_clocks() {
 }
 
 LinearLatency model(LinearCoefficients c = two_clocks()) { return std::move(*LinearLatency::make(std::move(c))); }
-
-StepShape decodes(std::int32_t requests, std::int64_t kv) {
-  StepShape s;
-  s.decode_requests = requests;
-  s.decode_kv_tokens = kv;
-  return s;
-}
-
-StepShape prompts(std::int64_t tokens) {
-  StepShape s;
-  s.prefill_requests = 1;
-  s.prefill_tokens = tokens;
-  return s;
-}
 
 TEST(LinearLatency, EvaluatesThePublishedForm) {
   const auto m = model();

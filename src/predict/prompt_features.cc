@@ -8,7 +8,7 @@ namespace wattle::predict {
 namespace {
 constexpr std::uint64_t kStart = 0xcbf29ce484222325ULL;  // FNV-1a
 constexpr std::uint64_t kPrime = 0x100000001b3ULL;
-enum Shape : std::size_t { kPromptTokens, kCap, kWords, kQuestions, kLines, kDigits, kFences };
+enum Shape : std::size_t { kTokens, kCap, kWords, kQuestions, kLines, kDigits, kFences };
 
 /// MurmurHash3's finaliser: FNV's low bits alone are uneven.
 std::uint64_t spread(std::uint64_t hash) {
@@ -81,7 +81,7 @@ struct Unread {
 };
 
 void add_facts(const PromptFacts& facts, PromptFeatures& out) {
-  out[kPromptTokens] = static_cast<float>(std::max(facts.prompt_tokens, 0));
+  out[kTokens] = static_cast<float>(std::max(facts.prompt_tokens, 0));
   out[kCap] = static_cast<float>(std::max(facts.max_tokens, 0));
   std::size_t first = kShapeFeatures;
   for (const std::string_view name : {facts.tenant, facts.model}) {

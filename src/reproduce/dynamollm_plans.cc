@@ -2,10 +2,7 @@
 #include <fmt/core.h>
 
 #include <array>
-#include <cmath>
 
-#include "config/locate.h"
-#include "experiment/load_profile.h"
 #include "plan/reshard.h"
 #include "plan/sharding_check.h"
 #include "reproduce/dynamollm.h"

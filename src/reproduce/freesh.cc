@@ -5,14 +5,10 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <numeric>
 #include <utility>
 
-#include "base/file.h"
-#include "config/locate.h"
 #include "plan/pools_check.h"
-#include "workload/source.h"
 
 namespace wattle::reproduce {
 

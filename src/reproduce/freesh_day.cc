@@ -1,7 +1,6 @@
 // FREESH's planner alone: a day against least energy, Table 3, sensitivity, feasibility and solver time.
 #include <fmt/core.h>
 
-#include <algorithm>
 #include <cmath>
 #include <ctime>
 #include <numeric>

@@ -9,7 +9,6 @@
 #include "experiment/simulate.h"
 #include "policy/throttllem/throttllem.h"
 #include "reproduce/throttllem.h"
-#include "workload/source.h"
 
 namespace wattle::reproduce::throttllem {
 

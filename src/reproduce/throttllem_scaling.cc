@@ -1,7 +1,6 @@
 // throttLL'eM with autoscaling: Figures 10 to 13.
 #include <fmt/core.h>
 
-#include <algorithm>
 #include <cmath>
 #include <map>
 #include <utility>

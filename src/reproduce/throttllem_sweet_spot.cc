@@ -7,7 +7,6 @@
 #include "config/make_step_model.h"
 #include "engine/step_energy.h"
 #include "reproduce/throttllem.h"
-#include "systems/compose.h"
 
 namespace wattle::reproduce::throttllem {
 

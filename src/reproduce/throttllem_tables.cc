@@ -11,7 +11,6 @@
 #include "learn/gbdt_trainer.h"
 #include "predict/rate_score.h"
 #include "reproduce/throttllem.h"
-#include "systems/compose.h"
 
 namespace wattle::reproduce::throttllem {
 

@@ -9,9 +9,7 @@
 #include <string_view>
 #include <utility>
 
-#include "config/load.h"
 #include "config/locate.h"
-#include "config/profile.h"
 #include "fidelity/fit_plan.h"
 #include "reproduce/catalog.h"
 #include "reproduce/validation.h"

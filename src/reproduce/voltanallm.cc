@@ -2,8 +2,6 @@
 
 #include <fmt/core.h>
 
-#include <algorithm>
-
 #include "config/locate.h"
 
 namespace wattle::reproduce {

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/check.h"
 #include "control/consumption.h"
 #include "engine/handoff.h"
 #include "sim/simulation_impl.h"

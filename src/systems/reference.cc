@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "config/record_text.h"
 #include "systems/recipe_options.h"
 #include "systems/registry.h"

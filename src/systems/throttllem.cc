@@ -2,7 +2,6 @@
 // beside it.
 #include <fmt/core.h>
 
-#include <algorithm>
 #include <array>
 #include <memory>
 

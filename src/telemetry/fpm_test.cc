@@ -5,7 +5,6 @@
 #include <rapidcheck.h>
 
 #include <cmath>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "base/random.h"

@@ -4,7 +4,6 @@
 #include <boost/asio/buffer.hpp>
 #include <boost/beast/http/basic_parser.hpp>
 #include <boost/beast/http/error.hpp>
-#include <optional>
 #include <utility>
 
 #include "base/digest.h"

@@ -1,7 +1,6 @@
 // What engines say of themselves: step reports in msgpack, gauges in three forms.
 #include <cmath>
 #include <cstdint>
-#include <span>
 
 #include "fuzz.h"
 #include "telemetry/fpm.h"

@@ -1,5 +1,4 @@
 // Recipe, GPU and LLM files: what is accepted must make sense to the parts that use it.
-#include <algorithm>
 #include <cmath>
 
 #include "base/file.h"

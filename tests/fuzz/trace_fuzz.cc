@@ -1,7 +1,6 @@
 // Every trace format, recognised by its first line as `wattle trace summary` does.
 #include <fmt/core.h>
 
-#include <array>
 #include <ranges>
 
 #include "fuzz.h"

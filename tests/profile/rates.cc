@@ -4,7 +4,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -16,7 +15,6 @@
 #include "learn/gbdt_trainer.h"
 #include "predict/rate_score.h"
 #include "predict/step_profile.h"
-#include "systems/compose.h"
 
 namespace {
 

@@ -2,7 +2,6 @@
 // the two meet: the profile was measured over HTTP.
 #include <fmt/core.h>
 
-#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <map>

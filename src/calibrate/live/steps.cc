@@ -1,7 +1,6 @@
 #include "calibrate/live/steps.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <limits>
 
 namespace wattle::calibrate {

@@ -2,8 +2,6 @@
 // marginal; those who set it up do (Query::kind).
 #include <fmt/core.h>
 
-#include <cstdio>
-
 #include "feeds/sources/parsers.h"
 
 namespace wattle::feeds {

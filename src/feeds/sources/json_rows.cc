@@ -2,8 +2,6 @@
 
 #include <fmt/core.h>
 
-#include <cmath>
-
 #include "base/timestamp.h"
 
 namespace wattle::feeds {

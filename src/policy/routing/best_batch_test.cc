@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace wattle::policy {
+namespace wattle::policy::best_batch_test {
 namespace {
 
 constexpr MegaHertz kLow{1000};
@@ -285,4 +285,4 @@ RC_GTEST_PROP(BestBatch, OfThoseWithRoomTheFullest, ()) {
 }
 
 }  // namespace
-}  // namespace wattle::policy
+}  // namespace wattle::policy::best_batch_test

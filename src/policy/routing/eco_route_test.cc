@@ -12,7 +12,7 @@
 
 #include "policy/frequency/eco_freq.h"
 
-namespace wattle::policy {
+namespace wattle::policy::eco_route_test {
 namespace {
 
 constexpr MegaHertz kLow{1005};
@@ -497,4 +497,4 @@ TEST_F(Tiles, AnInstanceWithoutARuleIsNoSurprise) {
 }
 
 }  // namespace
-}  // namespace wattle::policy
+}  // namespace wattle::policy::eco_route_test

@@ -17,7 +17,7 @@
 #include "policy/routing/round_robin.h"
 #include "policy/routing/weighted_round_robin.h"
 
-namespace wattle::policy {
+namespace wattle::policy::routing_test {
 namespace {
 
 /// Instances 0 to n-1, and the candidates among them.
@@ -317,4 +317,4 @@ RC_GTEST_PROP(RoutingProperty, EveryPolicyPicksACandidate, ()) {
 }
 
 }  // namespace
-}  // namespace wattle::policy
+}  // namespace wattle::policy::routing_test

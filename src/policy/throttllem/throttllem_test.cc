@@ -3,10 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <memory>
-#include <string>
 #include <vector>
 
-namespace wattle::policy {
+namespace wattle::policy::throttllem_test {
 namespace {
 
 /// An iteration takes 10 ms per running request at 1000 MHz, inversely with the clock; 10 us per prompt token.
@@ -379,4 +378,4 @@ TEST(ThrottllemFleet, KnowsWhoJoinsLateAndForgetsWhoIsGone) {
 }
 
 }  // namespace
-}  // namespace wattle::policy
+}  // namespace wattle::policy::throttllem_test

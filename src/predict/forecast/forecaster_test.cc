@@ -7,7 +7,6 @@
 
 #include "base/random.h"
 #include "predict/forecast/backtest.h"
-#include "predict/forecast/season.h"
 #include "predict/forecast/traffic.h"
 
 namespace wattle::predict {

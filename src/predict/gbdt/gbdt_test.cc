@@ -1,8 +1,6 @@
 // Models written by hand, and what must be refused. Agreement with XGBoost itself is tested in learn/, which links it.
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
 #include <memory>
@@ -11,6 +9,7 @@
 
 #include "predict/gbdt/gbdt_latency.h"
 #include "predict/gbdt/residual_latency.h"
+#include "predict/shapes_test.h"
 
 namespace wattle::predict {
 namespace {
@@ -29,13 +28,6 @@ const std::string kLinear = R"({"learner":{"gradient_booster":{"model":{"weights
 
 std::string edited(std::string text, const std::string& from, const std::string& to) {
   return text.replace(text.find(from), from.size(), to);
-}
-
-StepShape decoding(std::int32_t requests, std::int64_t kv) {
-  StepShape shape;
-  shape.decode_requests = requests;
-  shape.decode_kv_tokens = kv;
-  return shape;
 }
 
 TEST(GbdtTrees, WalksAsXgboostDoes) {
@@ -73,10 +65,10 @@ TEST(GbdtLatency, RatesBecomeTimes) {
   const LinearBooster nothing{{0, 0}, 0, 0};
   const auto model =
       GbdtLatency::make(nothing, GbdtTrees::from_xgboost(kTrees).value(), GbdtLatency::Target::Rate).value();
-  EXPECT_EQ(model.step_time(decoding(257, 0), MegaHertz{1005}), Span::from_seconds(1.0 / 35));
+  EXPECT_EQ(model.step_time(decodes(257, 0), MegaHertz{1005}), Span::from_seconds(1.0 / 35));
   const auto slow = GbdtTrees::from_xgboost(edited(kTrees, "2E1", "-5E1")).value();
   const auto broken = GbdtLatency::make(nothing, slow, GbdtLatency::Target::Rate).value();
-  EXPECT_GT(broken.step_time(decoding(257, 0), MegaHertz{1005}), Span::s(600));
+  EXPECT_GT(broken.step_time(decodes(257, 0), MegaHertz{1005}), Span::s(600));
 }
 
 TEST(GbdtLatency, IsTheTreesPlusTheLine) {
@@ -84,28 +76,28 @@ TEST(GbdtLatency, IsTheTreesPlusTheLine) {
       GbdtLatency::make(LinearBooster::from_xgboost(kLinear, 2).value(), GbdtTrees::from_xgboost(kTrees).value());
   ASSERT_TRUE(model) << model.error().message();
   EXPECT_EQ(model->cells(), 8U);
-  EXPECT_EQ(model->step_time(decoding(256, 999), MegaHertz{1005}), Span::ms(26));
-  EXPECT_EQ(model->step_time(decoding(256, 1000), MegaHertz{1199}), Span::ms(28));
-  EXPECT_EQ(model->step_time(decoding(257, 0), MegaHertz{1410}), Span::ms(32));
+  EXPECT_EQ(model->step_time(decodes(256, 999), MegaHertz{1005}), Span::ms(26));
+  EXPECT_EQ(model->step_time(decodes(256, 1000), MegaHertz{1199}), Span::ms(28));
+  EXPECT_EQ(model->step_time(decodes(257, 0), MegaHertz{1410}), Span::ms(32));
   StepShape prefill;
   prefill.prefill_tokens = 800;
   EXPECT_EQ(model->step_time(prefill, MegaHertz{1400}), Span::ms(251));
-  auto both = decoding(256, 0);
+  auto both = decodes(256, 0);
   both.prefill_tokens = 800;
   EXPECT_EQ(model->step_time(both, MegaHertz{1400}), Span::ms(251 + 23));
   EXPECT_EQ(model->step_time({}, MegaHertz{1400}), Span()) << "an idle step takes no time";
 
-  EXPECT_EQ(model->kv_tokens_within(decoding(256, 0), MegaHertz{1005}, Span::ms(27)), 999);
-  EXPECT_EQ(model->kv_tokens_within(decoding(256, 0), MegaHertz{1005}, Span::ms(28)),
+  EXPECT_EQ(model->kv_tokens_within(decodes(256, 0), MegaHertz{1005}, Span::ms(27)), 999);
+  EXPECT_EQ(model->kv_tokens_within(decodes(256, 0), MegaHertz{1005}, Span::ms(28)),
             std::numeric_limits<std::int64_t>::max());
-  EXPECT_EQ(model->kv_tokens_within(decoding(256, 7), MegaHertz{1005}, Span::ms(25)), 7);
+  EXPECT_EQ(model->kv_tokens_within(decodes(256, 7), MegaHertz{1005}, Span::ms(25)), 7);
 }
 
 TEST(GbdtLatency, IsMadeMonotoneInKvTokens) {
   const auto falling = GbdtTrees::from_xgboost(edited(kTrees, "257,1000,10,1,3", "257,1000,10,3,1"));
   const auto model = GbdtLatency::make(LinearBooster::from_xgboost(kLinear, 2).value(), falling.value());
-  EXPECT_EQ(model->step_time(decoding(1, 0), MegaHertz{1410}), Span::ms(24)) << "the trees say 25";
-  EXPECT_EQ(model->step_time(decoding(1, 5000), MegaHertz{1410}), Span::ms(24)) << "the trees say 23";
+  EXPECT_EQ(model->step_time(decodes(1, 0), MegaHertz{1410}), Span::ms(24)) << "the trees say 25";
+  EXPECT_EQ(model->step_time(decodes(1, 5000), MegaHertz{1410}), Span::ms(24)) << "the trees say 23";
 }
 
 /// 20 ms, and so much more for each KV token; at 1005 MHz, and a tenth of it more at 1410. From 201 requests on, a tile
@@ -134,7 +126,7 @@ TEST(ResidualLatency, AddsTheTreesToTheLines) {
   const auto table = GbdtLatency::make(trees, trees).value();
   for (const std::int32_t requests : {1, 200, 201, 256, 257}) {
     for (const std::int64_t kv : {0, 999, 1'000, 5'000}) {
-      const auto shape = decoding(requests, kv);
+      const auto shape = decodes(requests, kv);
       for (const MegaHertz clock : {MegaHertz{1005}, MegaHertz{1410}}) {
         EXPECT_EQ(model.step_time(shape, clock), rising(10)->step_time(shape, clock) + table.step_time(shape, clock));
       }
@@ -145,7 +137,7 @@ TEST(ResidualLatency, AddsTheTreesToTheLines) {
 TEST(ResidualLatency, TreesTakeTimeAwayWhereTheLinesRise) {
   // Before and behind the border, what the trees say; 2 ms less there, which these lines are 200 tokens long in rising.
   const auto model = on_lines(10, kFalling);
-  const auto ms = [&](std::int64_t kv) { return model.step_time(decoding(1, kv), MegaHertz{1005}).millis(); };
+  const auto ms = [&](std::int64_t kv) { return model.step_time(decodes(1, kv), MegaHertz{1005}).millis(); };
   EXPECT_DOUBLE_EQ(ms(0), 20 + 20 + 3 + 5);
   EXPECT_DOUBLE_EQ(ms(800 - 1), 28 + 20 + 7.99);
   EXPECT_DOUBLE_EQ(ms(1'200), 26 + 20 + 12);
@@ -161,20 +153,20 @@ TEST(ResidualLatency, IsNeverShorterForMoreKvTokens) {
     for (const std::int32_t requests : {1, 256}) {
       Span before;
       for (std::int64_t kv = 0; kv < 12'000; ++kv) {
-        const Span time = model.step_time(decoding(requests, kv), MegaHertz{1005});
+        const Span time = model.step_time(decodes(requests, kv), MegaHertz{1005});
         ASSERT_GE(time, before) << us << " us, " << requests << " requests, " << kv << " tokens";
         before = time;
       }
     }
   }
-  EXPECT_EQ(on_lines(0, kFalling).step_time(decoding(1, 0), MegaHertz{1005}), Span::ms(20 + 20 + 2 + 5))
+  EXPECT_EQ(on_lines(0, kFalling).step_time(decodes(1, 0), MegaHertz{1005}), Span::ms(20 + 20 + 2 + 5))
       << "lines that do not rise leave the middle of 3 and 1";
 }
 
 TEST(ResidualLatency, LinesStandAloneAtClocksTheyWereNotFittedAt) {
   const auto model = on_lines(10, kTrees);
   for (const std::int32_t mhz : {900, 1200, 1500}) {
-    const auto shape = decoding(256, 3'000);
+    const auto shape = decodes(256, 3'000);
     EXPECT_EQ(model.step_time(shape, MegaHertz{mhz}), rising(10)->step_time(shape, MegaHertz{mhz}));
     EXPECT_EQ(model.kv_tokens_within(shape, MegaHertz{mhz}, Span::s(1)),
               rising(10)->kv_tokens_within(shape, MegaHertz{mhz}, Span::s(1)));
@@ -187,7 +179,7 @@ TEST(ResidualLatency, HoldsAsFarAsItSays) {
     for (const std::int32_t requests : {1, 256, 257}) {
       for (const std::int64_t own : {0, 850, 998, 1'000, 1'500}) {
         for (int budget_us = 40'000; budget_us < 90'000; budget_us += 70) {
-          auto shape = decoding(requests, own);
+          auto shape = decodes(requests, own);
           const Span budget = Span::us(budget_us);
           const std::int64_t most = model.kv_tokens_within(shape, MegaHertz{1005}, budget);
           ASSERT_GE(most, own);
@@ -204,8 +196,8 @@ TEST(ResidualLatency, HoldsAsFarAsItSays) {
     }
   }
   const auto flat = on_lines(0, kTrees);
-  EXPECT_EQ(flat.kv_tokens_within(decoding(1, 0), MegaHertz{1005}, Span::ms(46)), 999);
-  EXPECT_EQ(flat.kv_tokens_within(decoding(1, 0), MegaHertz{1005}, Span::ms(48)),
+  EXPECT_EQ(flat.kv_tokens_within(decodes(1, 0), MegaHertz{1005}, Span::ms(46)), 999);
+  EXPECT_EQ(flat.kv_tokens_within(decodes(1, 0), MegaHertz{1005}, Span::ms(48)),
             std::numeric_limits<std::int64_t>::max());
 }
 

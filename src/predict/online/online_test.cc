@@ -5,26 +5,14 @@
 
 #include "base/random.h"
 #include "predict/online/linear_refit.h"
+#include "predict/shapes_test.h"
 
 namespace wattle::predict {
 namespace {
 
 constexpr MegaHertz kClocks[] = {MegaHertz{1005}, MegaHertz{1410}};
 
-StepShape decoding(std::int32_t requests, std::int64_t kv) {
-  StepShape shape;
-  shape.decode_requests = requests;
-  shape.decode_kv_tokens = kv;
-  return shape;
-}
-
-StepShape prefilling(std::int64_t tokens) {
-  StepShape shape;
-  shape.prefill_requests = 1;
-  shape.prefill_tokens = tokens;
-  shape.prefill_context_tokens = tokens * tokens / 2;
-  return shape;
-}
+StepShape prefilling(std::int64_t tokens) { return prompts(tokens, tokens * tokens / 2); }
 
 Span truth(const StepShape& s, MegaHertz clock) {
   const double slow = 1410.0 / clock.value();
@@ -43,8 +31,8 @@ std::vector<StepSample> profile(double scale) {
   for (const MegaHertz clock : kClocks) {
     for (std::int32_t requests = 8; requests <= 256; requests += 8) {
       for (const std::int64_t kv : {2'000, 50'000, 100'000, 200'000}) {
-        add(decoding(requests, kv), clock);
-        add(decoding(requests - 7, kv), clock);  // 129, the first of its step, but not 257, alone on its own
+        add(decodes(requests, kv), clock);
+        add(decodes(requests - 7, kv), clock);  // 129, the first of its step, but not 257, alone on its own
       }
     }
     for (std::int64_t tokens = 32; tokens <= 8192; tokens += 64) add(prefilling(tokens), clock);
@@ -58,8 +46,8 @@ class Served {
   StepSample next(double factor = 1.0) {
     const MegaHertz clock = kClocks[random_.below(2)];
     const StepShape shape = random_.below(4) == 0 ? prefilling(20 + static_cast<std::int64_t>(random_.below(900)))
-                                                  : decoding(1 + static_cast<std::int32_t>(random_.below(60)),
-                                                             500 + static_cast<std::int64_t>(random_.below(30'000)));
+                                                  : decodes(1 + static_cast<std::int32_t>(random_.below(60)),
+                                                            500 + static_cast<std::int64_t>(random_.below(30'000)));
     const double noise = 1.0 + 0.01 * random_.normal();
     return {clock, shape, Span::from_seconds(truth(shape, clock).seconds() * factor * noise)};
   }
@@ -97,7 +85,7 @@ TEST(OnlineLatency, MendsAnEngineProfiledTooSlow) {
   EXPECT_GE(model.counts().adopted, 1);
   EXPECT_EQ(model.counts().rolled_back, 0);
   // Far from anything served, the level of what is served is the better guess.
-  const StepShape far = decoding(250, 180'000);
+  const StepShape far = decodes(250, 180'000);
   const double off = std::abs(model.step_time(far, kClocks[0]).millis() - truth(far, kClocks[0]).millis());
   EXPECT_LT(off, 0.05 * truth(far, kClocks[0]).millis());
 }
@@ -138,7 +126,7 @@ TEST(OnlineLatency, APoisonedWindowIsRolledBack) {
   OnlineLatency model = online(1.0, options);
   Served served;
   serve(model, served, 3'000);
-  const StepShape probe = decoding(40, 20'000);
+  const StepShape probe = decodes(40, 20'000);
   const double before = model.step_time(probe, kClocks[0]).millis();
   const auto adopted = model.counts().adopted;
   ASSERT_EQ(model.counts().rolled_back, 0);
@@ -162,7 +150,7 @@ TEST(OnlineLatency, AWorseModelIsNeverUsedAndNoModelIsNoHarm) {
   OnlineLatency model = online(1.0);
   Served served;
   serve(model, served, 900);
-  const StepShape probe = decoding(40, 20'000);
+  const StepShape probe = decodes(40, 20'000);
   const Span before = model.step_time(probe, kClocks[0]);
   EXPECT_FALSE(model.end_refit(std::make_shared<const Constant>()).changed);
   EXPECT_EQ(model.counts().rejected, 1);
@@ -173,7 +161,7 @@ TEST(OnlineLatency, AWorseModelIsNeverUsedAndNoModelIsNoHarm) {
 
 TEST(OnlineLatency, IgnoresWhatNoEngineMeasures) {
   OnlineLatency model = online(1.0);
-  StepSample sample{kClocks[0], decoding(1, 10), Span::ms(10)};
+  StepSample sample{kClocks[0], decodes(1, 10), Span::ms(10)};
   for (const Span duration : {Span(), Span::ms(-5), Span::s(601), Span::max()}) {
     sample.duration = duration;
     model.add(sample);
