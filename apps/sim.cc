@@ -55,7 +55,7 @@ experiment::SimulateOptions options_for(const SimFlags& flags, const std::string
 
 /// "-" where less was done, as less energy is no saving then.
 std::string saved_text(const journal::RunSummary& run, const journal::RunSummary& baseline, int decimals = 1) {
-  return run.did_less_than(baseline) ? "-" : percent(report::saved_against(run, baseline), decimals);
+  return percent(report::saving_stated(run, baseline), decimals);
 }
 
 /// Says of those that have no saving why.
@@ -252,7 +252,7 @@ Result<nlohmann::ordered_json> by_source(const SimFlags& flags, const config::Lo
       const auto& run = one.summary;
       runs.push_back(journal::to_json(run));
       runs.back()["telemetry"] = one.source;
-      runs.back()["saved"] = report::saved_against(run, *baseline);
+      runs.back()["saved"] = report::saving_stated(run, *baseline);
       if (flags.json) continue;
       fmt::print("{:<22} {:<22} {:>10.1f} {:>7} {:>7} {:>7} {:>7} {:>9} {:>9}\n", run.recipe, one.source,
                  run.energy.total.value() / 1e3, saved_text(run, *baseline, 2), percent(run.slo.ttft, 2),

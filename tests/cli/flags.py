@@ -148,7 +148,10 @@ def less_work_is_no_saving() -> None:
     with tempfile.TemporaryDirectory() as folder:
         few = pathlib.Path(folder, "few.toml")
         few.write_text('[admission]\npolicy = "bounded"\nmax_in_flight_per_instance = 1\nmax_held = 0\n')
-        done = sim("--recipe", "static-max", "--recipe", str(few), "--only", "--set", "workload.requests=200")
+        compared = ("--recipe", "static-max", "--recipe", str(few), "--only", "--set", "workload.requests=200")
+        done = sim(*compared)
+        by_source = sim(*compared, "--by-source", "--json")
+    check(by_source.returncode == 0 and all(r["saved"] is None for r in json.loads(by_source.stdout)["runs"]), by_source)
     line = next(line for line in done.stdout.splitlines() if line.startswith("few "))
     check(line.split()[2] == "-" and 0 < float(line.split()[3][:-1]) < 99 and "no saving is stated" in done.stdout, done)
 
