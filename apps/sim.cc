@@ -115,6 +115,10 @@ void print_table(const std::vector<journal::RunSummary>& runs) {
       fmt::print("{}: {:.1f}% of {} prompt tokens were cached\n", run.recipe, run.tokens.cached_share() * 100.0,
                  run.tokens.prompt);
     }
+    if (run.misclassified > 0) {
+      fmt::print("{}: {} of {} finished requests had answers of another class than they were served as\n", run.recipe,
+                 run.misclassified, run.requests.finished);
+    }
     const auto lost = run.requests.arrived - run.requests.finished;
     if (lost > 0) {
       fmt::print("{}: {} of {} requests did not finish ({} rejected, {} failed, {} in flight)\n", run.recipe, lost,
@@ -177,7 +181,8 @@ Result<std::vector<Named>> load_recipes(const SimFlags& flags, const std::vector
   }
   for (const auto& o : set) {
     if (std::ranges::none_of(all, [&](const auto& one) { return systems::took(one.recipe, o); })) {
-      return bad_input(o.where(), "is an option of policies that none of these recipes chooses");
+      return bad_input(o.where(),
+                       "is an option of policies, or of a length.source, that none of these recipes chooses");
     }
   }
   if (flags.only || (all.size() < 2 && !flags.match)) return all;
