@@ -150,6 +150,8 @@ int like_a_relative(const FitFlags& flags, const std::string& out) {
   const std::string file = out + "/" + flags.gpus.front() + ".toml";
   if (std::filesystem::exists(file))
     return fail({ErrorKind::BadInput, file, "exists already; delete it to replace it"});
+  std::error_code ignored;
+  std::filesystem::create_directories(out, ignored);
   if (const auto ok = write_file(file, config::to_text(made, {})); !ok) return fail(ok.error());
   fmt::print("{}: {}\n", file, made.provenance);
   return 0;

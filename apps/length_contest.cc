@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "learn/length_trainer.h"
-#include "predict/forecast/backtest.h"
 #include "predict/length_belief.h"
 #include "predict/length_learner.h"
+#include "predict/pinball.h"
 
 namespace wattle::apps {
 

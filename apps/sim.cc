@@ -54,7 +54,7 @@ experiment::SimulateOptions options_for(const SimFlags& flags, const std::string
 
 /// "-" where less was done, as less energy is no saving then.
 std::string saved_text(const journal::RunSummary& run, const journal::RunSummary& baseline, int decimals = 1) {
-  return run.did_less_than(baseline) ? "-" : percent(report::saved_against(run, baseline), decimals);
+  return percent(report::saving_stated(run, baseline), decimals);
 }
 
 /// Says of those that have no saving why.
@@ -113,6 +113,10 @@ void print_table(const std::vector<journal::RunSummary>& runs) {
     if (run.tokens.cached_prompt > 0) {
       fmt::print("{}: {:.1f}% of {} prompt tokens were cached\n", run.recipe, run.tokens.cached_share() * 100.0,
                  run.tokens.prompt);
+    }
+    if (run.misclassified > 0) {
+      fmt::print("{}: {} of {} finished requests had answers of another class than they were served as\n", run.recipe,
+                 run.misclassified, run.requests.finished);
     }
     const auto lost = run.requests.arrived - run.requests.finished;
     if (lost > 0) {
@@ -176,7 +180,8 @@ Result<std::vector<Named>> load_recipes(const SimFlags& flags, const std::vector
   }
   for (const auto& o : set) {
     if (std::ranges::none_of(all, [&](const auto& one) { return systems::took(one.recipe, o); })) {
-      return bad_input(o.where(), "is an option of policies that none of these recipes chooses");
+      return bad_input(o.where(),
+                       "is an option of policies, or of a length.source, that none of these recipes chooses");
     }
   }
   if (flags.only || (all.size() < 2 && !flags.match)) return all;
@@ -251,7 +256,7 @@ Result<nlohmann::ordered_json> by_source(const SimFlags& flags, const config::Lo
       const auto& run = one.summary;
       runs.push_back(journal::to_json(run));
       runs.back()["telemetry"] = one.source;
-      runs.back()["saved"] = report::saved_against(run, *baseline);
+      runs.back()["saved"] = report::saving_stated(run, *baseline);
       if (flags.json) continue;
       fmt::print("{:<22} {:<22} {:>10.1f} {:>7} {:>7} {:>7} {:>7} {:>9} {:>9}\n", run.recipe, one.source,
                  run.energy.total.value() / 1e3, saved_text(run, *baseline, 2), percent(run.slo.ttft, 2),

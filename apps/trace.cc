@@ -73,8 +73,13 @@ void print_summary(const Loaded& loaded, const workload::TraceSummary& s, bool j
   fmt::print("  requests        {}", s.rows);
   if (loaded.trace.skipped_failed > 0) fmt::print(" ({} failed rows skipped)", loaded.trace.skipped_failed);
   fmt::print("\n  span            {:.1f} s\n", s.span.seconds());
-  fmt::print("  rate            {:.2f} /s mean, {:.1f} /s in the busiest 10 s\n", s.rate_per_s, s.peak_rate_10s_per_s);
-  fmt::print("  inter-arrival   CV {:.2f}\n", s.arrival_cv);
+  if (s.span > Span()) {
+    fmt::print("  rate            {:.2f} /s mean, {:.1f} /s in the busiest 10 s\n", s.rate_per_s,
+               s.peak_rate_10s_per_s);
+    fmt::print("  inter-arrival   CV {:.2f}\n", s.arrival_cv);
+  } else {
+    fmt::print("  rate            none: all at one time\n");
+  }
   fmt::print("  tokens        {:>8} {:>8} {:>8} {:>8} {:>8}\n", "mean", "p50", "p90", "p99", "max");
   const auto row = [](const char* name, const workload::LengthSummary& l) {
     fmt::print("    {:<12}{:>8.1f} {:>8} {:>8} {:>8} {:>8}\n", name, l.mean, l.p50, l.p90, l.p99, l.max);

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/packed.h"
 #include "base/trimmed.h"
 
 namespace wattle {
@@ -38,10 +39,7 @@ std::string spelled(std::string_view alternatives) {
 }  // namespace
 
 Result<CsvReader> CsvReader::open(std::string_view text, std::string name, std::span<const std::string_view> columns) {
-  for (const std::string_view packed : {"\x1f\x8b", "\x28\xb5\x2f\xfd", "PK\x03\x04"}) {
-    if (text.starts_with(packed))
-      return bad_input(std::move(name), "is compressed (gzip, zstd or zip); unpack it first");
-  }
+  if (auto ok = check_unpacked(text, name); !ok) return std::unexpected(ok.error());
   if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);
   CsvReader reader(text, std::move(name));
   std::optional<std::string_view> header;

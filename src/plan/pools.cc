@@ -79,8 +79,11 @@ Result<void> check_partitions(const PoolsProblem& problem) {
       if (type.demand_per_s.size() != slots) {
         return wrong(where, fmt::format("its demand has {} slots, the intensity {}", type.demand_per_s.size(), slots));
       }
-      if (!std::ranges::all_of(type.demand_per_s, [](double d) { return std::isfinite(d) && d >= 0.0; })) {
-        return wrong(where, "a demand is negative or not a finite number");
+      const auto sound = [](double d) { return d >= 0.0 && d <= PoolType::kMostPerSecond; };
+      const auto demand = std::ranges::find_if_not(type.demand_per_s, sound);
+      if (demand != type.demand_per_s.end()) {
+        return wrong(where, fmt::format("a demand is {:g} requests/s; it must be from 0 to {:g}", *demand,
+                                        PoolType::kMostPerSecond));
       }
       if (type.ratings.size() != problem.modes.size())
         return wrong(where, "it needs one rating, or none, for each mode");

@@ -52,20 +52,10 @@ std::size_t find_or_add(std::vector<std::string>& all, std::string_view name) {
 std::vector<std::string_view> views(const std::vector<std::string>& names) { return {names.begin(), names.end()}; }
 
 /// Names of the header, whatever they are.
-std::vector<std::string_view> header_of(std::string_view text) {
-  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf", kBlank = " \t\r\n\"";
-  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
-  text.remove_prefix(std::min(text.find_first_not_of(kBlank), text.size()));
-  text = text.substr(0, text.find('\n'));
-  std::vector<std::string_view> names;
-  while (!text.empty()) {
-    const auto comma = text.find(',');
-    std::string_view name = text.substr(0, comma);
-    name.remove_prefix(std::min(name.find_first_not_of(kBlank), name.size()));
-    names.push_back(name.substr(0, name.find_last_not_of(kBlank) + 1));
-    text.remove_prefix(comma == std::string_view::npos ? text.size() : comma + 1);
-  }
-  return names;
+Result<std::vector<std::string>> header_of(const NamedText& text) {
+  const auto csv = CsvReader::open(text.text, text.name, {});
+  if (!csv) return std::unexpected(csv.error());
+  return std::vector<std::string>(csv->header().begin(), csv->header().end());
 }
 
 /// A series of every column but `slot_5min`, from that slot on.
@@ -131,8 +121,9 @@ class Reader {
   };
 
   Result<void> profile() {
-    const auto header = header_of(texts_.profile.text);
-    const bool has_idle = std::ranges::find(header, "idle_power_w") != header.end();
+    const auto header = header_of(texts_.profile);
+    if (!header) return std::unexpected(header.error());
+    const bool has_idle = std::ranges::find(*header, "idle_power_w") != header->end();
     std::vector<std::string_view> columns = {"partition",    "request_type",    "mode",           "tp",
                                              "gpu",          "gpus_per_worker", "worker_power_w", "max_qps",
                                              "mean_ttft_ms", "mean_tbt_ms"};
@@ -280,13 +271,15 @@ class Reader {
     for (std::size_t s = 0; s < whole_.partitions.size(); ++s) {
       std::vector<std::string> columns;
       for (const PoolType& type : whole_.partitions[s].types) columns.push_back(lower(type.name) + "_qps");
-      for (const std::string_view name : header_of(texts_.demand[s].text)) {
+      const auto header = header_of(texts_.demand[s]);
+      if (!header) return std::unexpected(header.error());
+      for (const std::string& name : *header) {
         if (!name.ends_with("_qps") || std::ranges::find(columns, name) != columns.end()) continue;
         return bad_input(texts_.demand[s].name,
                          fmt::format("has column '{}'; {} rates no worker for it in partition {}", name,
                                      texts_.profile.name, whole_.partitions[s].name));
       }
-      auto series = read_series(texts_.demand[s], columns, 0.0, kLargest, nullptr);
+      auto series = read_series(texts_.demand[s], columns, 0.0, PoolType::kMostPerSecond, nullptr);
       if (!series) return std::unexpected(series.error());
       if (s == 0) {
         first_ = series->first;
@@ -316,7 +309,7 @@ class Reader {
   }
 
   Result<void> prices() {
-    if (texts_.prices.text.empty()) return {};
+    if (texts_.prices.name.empty()) return {};
     std::vector<std::string> columns;
     for (const PoolSite& site : whole_.sites) columns.push_back(fmt::format("site{}_usd_per_mwh", site.name));
     constexpr double kMostPrice = 1e6;

@@ -26,7 +26,7 @@ struct NamedText {
 struct PoolsTexts {
   NamedText profile, capacity, slo, emissions;
   std::vector<NamedText> demand;
-  NamedText prices;  ///< empty text: none
+  NamedText prices;  ///< no name: none
 };
 
 /// The content of the texts, by slot.

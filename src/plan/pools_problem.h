@@ -49,6 +49,7 @@ struct PoolType {
   std::vector<std::optional<WorkerRating>> ratings;  ///< by mode; none: not measured, not used
   std::vector<KeptShare> kept = {};                  ///< data residency; at most kMostKept, their shares at most 1
   static constexpr std::size_t kMostKept = 8;
+  static constexpr double kMostPerSecond = 1e9;  ///< of its demand: beyond, solvers lose sight of a single worker
 };
 
 /// A union of some of a type's kept shares: what the sites of any of them must carry. All such unions together are

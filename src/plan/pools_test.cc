@@ -223,7 +223,11 @@ TEST(Pools, RefusesWhatCannotBeMeant) {
   EXPECT_EQ(refused(bad), "S0: an intensity or price is not a finite number");
   bad = good;
   bad.partitions[0].types[0].demand_per_s[0] = -1;
-  EXPECT_EQ(refused(bad), "one SS: a demand is negative or not a finite number");
+  EXPECT_EQ(refused(bad), "one SS: a demand is -1 requests/s; it must be from 0 to 1e+09");
+  for (const double demand : {std::nan(""), 1e10, 1e120}) {  // Clp ends the process at 1e100
+    bad.partitions[0].types[0].demand_per_s[0] = demand;
+    EXPECT_NE(refused(bad).find("it must be from 0 to 1e+09"), std::string::npos) << refused(bad);
+  }
   EXPECT_EQ(refused(good, {.objective = {}, .alpha = 0.9}), "alpha: is 0.9; it must be at least 1 and below 100");
   EXPECT_EQ(refused(good, {.objective = {.carbon = 0.0, .energy = 0.0, .cost = 1.0}}),
             "objective: cost needs a price series for every site");

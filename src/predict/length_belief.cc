@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "predict/pinball.h"
 
 namespace wattle::predict {
 
@@ -10,11 +11,6 @@ namespace {
 
 constexpr std::int64_t kWarmUp = 100;  ///< answers before anybody is judged
 constexpr double kMemory = 1000.0;     ///< answers a score looks back on
-
-double pinball(double q, std::int32_t predicted, std::int32_t truth) {
-  const auto off = static_cast<double>(truth) - predicted;
-  return off >= 0.0 ? q * off : (q - 1.0) * off;
-}
 
 }  // namespace
 
@@ -66,8 +62,8 @@ void LengthBelief::observe(const Outcome& outcome) {
   const std::int32_t predicted = raw(outcome.request);
   const std::int32_t constant = constant_.quantile(options_.quantile);
   if (constant > 0 && predicted > 0) {
-    const double p = pinball(options_.quantile, std::min(predicted, cap), truth);
-    const double c = pinball(options_.quantile, std::min(constant, cap), truth);
+    const double p = pinball(truth, std::min(predicted, cap), options_.quantile);
+    const double c = pinball(truth, std::min(constant, cap), options_.quantile);
     const double share = 1.0 / std::min(static_cast<double>(++score_.scored), kMemory);
     score_.predictor += share * (p - score_.predictor);
     score_.constant += share * (c - score_.constant);

@@ -94,17 +94,14 @@ Versus Comparison::versus(const Run& run) const {
   const auto& a = run.file.summary;
   const auto& b = runs[baseline].file.summary;
   const bool less = a.did_less_than(b);
-  const auto saved = [less](double ours, double base) {
-    return less ? std::numeric_limits<double>::quiet_NaN() : relative(ours, base);
+  const auto saved = [less](double run_took, double base_took) {
+    return less ? std::numeric_limits<double>::quiet_NaN() : relative(run_took, base_took);
   };
-  // Over the same period; what is drawn beyond a run's end has the intensity of what was drawn before.
   const double period_s = std::max(a.sim.virtual_s, b.sim.virtual_s);
-  const auto carbon = [&](const journal::RunSummary& s) {
-    return s.carbon.value() * energy_until(s, period_s).value() / s.energy.total.value();
-  };
-  return Versus{.energy = less ? std::numeric_limits<double>::quiet_NaN() : -saved_against(a, b),
-                .carbon = saved(carbon(a), carbon(b)),
-                .cost = saved(a.cost.value(), b.cost.value()),
+  const Taken ours = taken_until(a, period_s), base = taken_until(b, period_s);
+  return Versus{.energy = -saving_stated(a, b),
+                .carbon = saved(ours.carbon.value(), base.carbon.value()),
+                .cost = saved(ours.cost.value(), base.cost.value()),
                 .tokens_per_joule = relative(a.tokens_per_joule, b.tokens_per_joule),
                 .attainment = a.slo.all - b.slo.all,
                 .did_less = less};

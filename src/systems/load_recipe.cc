@@ -151,6 +151,12 @@ Result<void> keep_own(std::vector<Entry>& entries, std::size_t layer, const std:
   return {};
 }
 
+/// Is it an option of [length] for another source than the recipe's? Then it does nothing.
+bool of_another_source(const Recipe& recipe, std::string_view key) {
+  const std::string_view its = source_of_length_key(key);
+  return !its.empty() && its != recipe.length.source;
+}
+
 Result<void> check_options(const LoadedRecipe& loaded) {
   for (const Section& section : sections()) {
     if (section.members.size() > 1) continue;
@@ -220,6 +226,11 @@ Result<LoadedRecipe> recipe_from_text(std::string_view text, const std::string& 
   std::vector<Entry> last;
   if (auto ok = apply_overrides(specs, fitting, last, loaded.origins); !ok) return std::unexpected(ok.error());
   if (auto ok = fill(options, last, recipe); !ok) return std::unexpected(std::move(ok.error()));
+  for (const Override& o : fitting) {
+    if (unfit != Unfit::Refused || !of_another_source(recipe, o.key)) continue;
+    return bad_input(o.where(), fmt::format("{} does nothing without length.source = \"{}\"; it is \"{}\"", o.key,
+                                            source_of_length_key(o.key), recipe.length.source));
+  }
   recipe.file = file;
   if (!loaded.origins.has("name")) recipe.name = std::filesystem::path(file).stem().string();
   if (auto ok = config::check_file_name(loaded.origins, recipe.name); !ok) return std::unexpected(ok.error());
@@ -238,7 +249,8 @@ Result<LoadedRecipe> load_recipe(std::string_view name_or_path, const std::vecto
 }
 
 bool took(const LoadedRecipe& loaded, const Override& override_) {
-  return loaded.origins.has(override_.key) && loaded.origins.of(override_.key) == override_.where();
+  return loaded.origins.has(override_.key) && loaded.origins.of(override_.key) == override_.where() &&
+         !of_another_source(loaded.recipe, override_.key);
 }
 
 Result<SplitOverrides> split_overrides(const std::vector<Override>& overrides) {

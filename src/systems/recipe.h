@@ -78,8 +78,8 @@ struct LoadedRecipe {
 /// recipe's file: several recipes are run beside each other.
 [[nodiscard]] Error of_recipe(Error error, const Recipe& recipe);
 
-/// What becomes of an override whose key belongs to a policy that the recipe does not choose: compared recipes share
-/// their overrides.
+/// What becomes of an override whose key belongs to a policy, or a source of lengths, that the recipe does not choose:
+/// compared recipes share their overrides.
 enum class Unfit : std::uint8_t { Refused, Ignored };
 
 /// `name_or_path` as Project::find takes it. A recipe with `extends = "NAME"` starts from that one: a file of its

@@ -150,6 +150,12 @@ Option<Recipe> policy_option(const Section& section, const Option<std::any>& mod
 
 }  // namespace
 
+std::string_view source_of_length_key(std::string_view key) {
+  if (key == "length.accuracy" || key == "length.errors") return "confusion";
+  if (key == "length.error_p95") return "oracle";
+  return key == "length.trees" ? "trees" : "";
+}
+
 const std::vector<Section>& sections() {
   static const std::vector<Section> all{
       {"frequency", SlotKind::Frequency, {&Recipe::prefill_frequency, &Recipe::decode_frequency}},

@@ -26,6 +26,8 @@ struct Section {
 [[nodiscard]] const std::vector<config::OptionSpec>& recipe_keys();
 /// The records of a section's policy and mode.
 [[nodiscard]] std::vector<config::Option<Recipe>> head_options(const Section& section);
+/// The length.source without which an option of [length] does nothing; empty: no such option.
+[[nodiscard]] std::string_view source_of_length_key(std::string_view key);
 /// Those of no section's policy.
 [[nodiscard]] const std::vector<config::Option<Recipe>>& general_options();
 

@@ -1,4 +1,5 @@
 // Recipes: shorthands, modes, what is refused, and whether clocks suit a fleet.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <unistd.h>
@@ -102,6 +103,26 @@ TEST(RecipeSet, TheLastWordWinsAndAShorthandCoversBothPhases) {
   ASSERT_TRUE(refined) << refined.error().message();
   EXPECT_EQ(eco(refined->recipe.prefill_frequency).margin, 0.2);
   EXPECT_EQ(eco(refined->recipe.decode_frequency).margin, 0.3);
+}
+
+TEST(RecipeSet, AnotherSourcesOptionIsRefusedOrWhereRecipesAreComparedIgnored) {
+  const auto set = parse_overrides({"length.source=learned", "length.accuracy=0.5"}).value();
+  const auto refused = recipe_from_text(kRecipe, "r.toml", set);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().message(),
+            "--set length.accuracy: length.accuracy does nothing without length.source = \"confusion\"; it is "
+            "\"learned\"");
+  const auto ignored = recipe_from_text(kRecipe, "r.toml", set, testing::project(), Unfit::Ignored);
+  ASSERT_TRUE(ignored);
+  EXPECT_TRUE(took(*ignored, set.front()));
+  EXPECT_FALSE(took(*ignored, set.back()));
+  for (const auto& [source, key] : {std::pair("confusion", "length.accuracy=0.5"),
+                                    {"confusion", "length.errors=measured"},
+                                    {"oracle", "length.error_p95=0.2"},
+                                    {"trees", "length.trees=F"}}) {
+    EXPECT_TRUE(load(kRecipe, {fmt::format("length.source={}", source), key})) << key;
+    EXPECT_FALSE(load(kRecipe, {"length.source=classes", key})) << key;
+  }
 }
 
 TEST(RecipeSet, AnotherPolicysOptionIsRefusedOrWhereRecipesAreComparedIgnored) {

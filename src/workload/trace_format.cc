@@ -3,6 +3,7 @@
 
 #include <array>
 
+#include "base/packed.h"
 #include "workload/trace.h"
 
 namespace wattle::workload {
@@ -35,6 +36,7 @@ std::optional<TraceFormat> format_from_name(std::string_view name) {
 }
 
 Result<TraceFormat> detect_format(std::string_view text, const std::string& name) {
+  if (auto ok = check_unpacked(text, name); !ok) return std::unexpected(ok.error());
   const auto start = text.find_first_not_of("\xef\xbb\xbf\r\n");
   const std::string_view line =
       start == std::string_view::npos ? "" : text.substr(start, text.find('\n', start) - start);

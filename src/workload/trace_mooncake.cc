@@ -5,6 +5,7 @@
 #include <iterator>
 #include <limits>
 
+#include "base/packed.h"
 #include "workload/trace.h"
 
 namespace wattle::workload {
@@ -69,6 +70,7 @@ Result<PromptContent> content_of(const simdjson::dom::object& row, const std::st
 }  // namespace
 
 Result<Trace> parse_mooncake(std::string_view text, const std::string& name) {
+  if (auto ok = check_unpacked(text, name); !ok) return std::unexpected(ok.error());
   if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);
   simdjson::dom::parser parser;
   std::string padded;

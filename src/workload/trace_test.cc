@@ -123,6 +123,12 @@ TEST(TraceReaders, MissingAndEmptyFiles) {
   EXPECT_EQ(error_of(TraceFormat::Azure, ""),
             "t: is empty; expected a header line with TIMESTAMP,ContextTokens,GeneratedTokens");
   EXPECT_EQ(error_of(TraceFormat::Azure, "TIMESTAMP,ContextTokens,GeneratedTokens\n"), "t:1: has a header but no rows");
+  constexpr std::string_view kGzip = "\x1f\x8b\x08";
+  const std::string packed = "t: is compressed (gzip, zstd or zip); unpack it first";
+  EXPECT_EQ(error_of(TraceFormat::Mooncake, std::string(kGzip)), packed);
+  const auto unknown = detect_format(kGzip, "t");
+  ASSERT_FALSE(unknown.has_value());
+  EXPECT_EQ(unknown.error().message(), packed);
   EXPECT_EQ(error_of(TraceFormat::Mooncake, "\n"),
             "t: is empty; expected lines like {\"timestamp\": 0, \"input_length\": 10, \"output_length\": 5}");
   EXPECT_EQ(error_of(TraceFormat::BurstGpt, "Timestamp,Model,Request tokens,Response tokens\n1,m,4,0\n"),

@@ -36,6 +36,18 @@ def a_temporary_folder_that_is_not_there() -> None:
     check(done.returncode == 0 and "--logs" in done.stdout, done)
 
 
+def a_profile_in_a_folder_of_ones_own() -> None:
+    """As docs/configuration.md has it: nothing but the GPU's file is there before."""
+    with tempfile.TemporaryDirectory() as home:
+        specs = pathlib.Path(home) / "specs" / "gpus"
+        specs.mkdir(parents=True)
+        (specs / "my-gpu.toml").write_text(
+            "clock_min_mhz = 210\nclock_max_mhz = 1740\nclock_step_mhz = 15\ntdp_w = 350\nmemory_gb = 48\n"
+            "memory_bandwidth_gb_per_s = 900\nbf16_tflops = 180\nnvlink_gb_per_s = 32\nsm_count = 96\n")
+        done = run("fit", "--gpu", "my-gpu", "--like", "a40", cwd=home, env={**os.environ, "WATTLE_HOME": home})
+        check(done.returncode == 0 and (pathlib.Path(home) / "profiles" / "my-gpu.toml").exists(), done)
+
+
 def pools_of_windows() -> None:
     """Slots that make no whole window are said; a plan of nothing but windows that nobody can serve has failed."""
     with tempfile.TemporaryDirectory() as name:
@@ -148,7 +160,10 @@ def less_work_is_no_saving() -> None:
     with tempfile.TemporaryDirectory() as folder:
         few = pathlib.Path(folder, "few.toml")
         few.write_text('[admission]\npolicy = "bounded"\nmax_in_flight_per_instance = 1\nmax_held = 0\n')
-        done = sim("--recipe", "static-max", "--recipe", str(few), "--only", "--set", "workload.requests=200")
+        compared = ("--recipe", "static-max", "--recipe", str(few), "--only", "--set", "workload.requests=200")
+        done = sim(*compared)
+        by_source = sim(*compared, "--by-source", "--json")
+    check(by_source.returncode == 0 and all(r["saved"] is None for r in json.loads(by_source.stdout)["runs"]), by_source)
     line = next(line for line in done.stdout.splitlines() if line.startswith("few "))
     check(line.split()[2] == "-" and 0 < float(line.split()[3][:-1]) < 99 and "no saving is stated" in done.stdout, done)
 
@@ -430,7 +445,7 @@ def replay_without_answers() -> None:
     server.shutdown()
 
 
-for test in (version, a_temporary_folder_that_is_not_there, pools_of_windows, unknown_flag, full_disk, faults_of_what_is_not_there, recipes_are_named, runs_of_nothing,
+for test in (version, a_temporary_folder_that_is_not_there, a_profile_in_a_folder_of_ones_own, pools_of_windows, unknown_flag, full_disk, faults_of_what_is_not_there, recipes_are_named, runs_of_nothing,
              who_plans_by_a_profile_needs_no_maximum_load, less_work_is_no_saving,
              who_kept_everything, objectives_nobody_stated, a_cost_without_a_price, a_carbon_of_no_known_intensity, gaps_of_a_tier, one_folder_each, beside_the_scenario, values_out_of_bounds, nothing_is_ignored,
              deployments_are_checked_by_what_would_run, no_metrics, outputs, replay_without_answers):

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "predict/pinball.h"
+
 namespace wattle::predict {
 
 namespace {

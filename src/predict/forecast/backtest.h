@@ -33,9 +33,4 @@ struct BacktestOptions {
 [[nodiscard]] Result<ForecastScore> backtest(const QuantileForecaster& forecaster, const Panel& all,
                                              const BacktestOptions& options);
 
-/// Pinball loss of one forecast: level x excess of the truth, (1 - level) x excess of the forecast.
-[[nodiscard]] inline double pinball(double truth, double said, double level) {
-  return truth >= said ? level * (truth - said) : (1.0 - level) * (said - truth);
-}
-
 }  // namespace wattle::predict
