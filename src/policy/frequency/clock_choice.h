@@ -1,5 +1,6 @@
 #pragma once
 // The one rule by which EcoFreq picks a clock, as a pure function, so that a router can ask what EcoFreq would do.
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -46,12 +47,23 @@ struct ClockChoice {
   bool believed = true;    ///< false: the predictor was absent or answered nonsense, hence max(F)
 };
 
+/// The lowest of so many clocks from which on up no predicted time is longer than the highest clock's. Predictions err
+/// by some tenths of a percent, so a single lower clock may seem to be faster than those above it. `time(c)` of clock
+/// c.
+template <typename Time>
+[[nodiscard]] std::size_t lowest_as_fast(std::size_t clocks, const Time& time) {
+  std::size_t lowest = clocks - 1;
+  const auto least = time(lowest);
+  while (lowest > 0 && time(lowest - 1) <= least) --lowest;
+  return lowest;
+}
+
 /// No engine iteration takes this long; a prediction beyond it is a broken predictor, not a slow step.
 inline constexpr Span kLongestBelievable = Span::s(600);
 
-/// Any waiting request: max(F). Otherwise the lowest clock of F whose predicted step time is <= `budget`; when none is,
-/// max(F), or without raises_in_vain the lowest that it is no faster than. An absent predictor, or one that
-/// answers <= 0 or more than 10 minutes: max(F), not believed.
+/// Any waiting request: max(F). Otherwise the lowest clock of F whose predicted step time is <= `budget`; if there is
+/// none, max(F), or without raises_in_vain the lowest that is as fast (lowest_as_fast). An absent predictor, or one
+/// that answers <= 0 or more than 10 minutes: max(F), not believed.
 [[nodiscard]] ClockChoice clock_for(const ClockRule& rule, const StepShape& shape, std::int32_t waiting_requests,
                                     Span budget, const LatencyModel* latency);
 
