@@ -70,10 +70,12 @@ std::vector<config::Option<EcoFreqOptions>> eco_freq_options() {
              "clocks are raised. 0: no such feedback"),
       option("newcomers", &F::newcomers,
              "With late_tokens: limit step times so that a request that arrives during a step still gets its first "
-             "token in time"),
-      option("carries_load", &F::carries_load,
-             "Decode instances do not use clocks at which their batch would outgrow the KV cache, or the largest batch "
-             "that the highest clock decodes within slo.itl_ms. Off: paper"),
+             "token in time. No effect if requests have different TTFT objectives"),
+      option(
+          "carries_load", &F::carries_load,
+          "Prefill and decode instances do not use clocks at which their load would outgrow them: prompts would take "
+          "longer than the time in which they arrive, or the batch would outgrow the KV cache, "
+          "engine.max_num_seqs or the largest batch that the highest clock decodes within slo.itl_ms. Off: paper"),
       option("later_chunks", &F::later_chunks,
              "Chunked prefill: a step that computes part of a prompt gets only that part's share of the time left for "
              "the first token. Off: all of it (paper)"),

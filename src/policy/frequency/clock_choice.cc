@@ -32,10 +32,9 @@ ClockChoice clock_for(const ClockRule& rule, const StepShape& shape, std::int32_
     if (predicted <= budget) return {clock, "lowest clock within budget", true, true};
   }
   if (!rule.raises_in_vain) {
-    const Span least = latency->step_time(shape, top);
-    const auto as_fast =
-        std::ranges::find_if(rule.clocks, [&](MegaHertz clock) { return latency->step_time(shape, clock) <= least; });
-    if (*as_fast != top) return {*as_fast, "no clock within budget, none faster", true, false};
+    const std::size_t as_fast =
+        lowest_as_fast(rule.clocks.size(), [&](std::size_t c) { return latency->step_time(shape, rule.clocks[c]); });
+    if (rule.clocks[as_fast] != top) return {rule.clocks[as_fast], "no clock within budget, none faster", true, false};
   }
   return {top, "no clock within budget: maximum", true, false};
 }

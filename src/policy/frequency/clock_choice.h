@@ -1,5 +1,6 @@
 #pragma once
 // EcoFreq's choice of a clock as a pure function, so that routing policies can predict it.
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -49,9 +50,20 @@ struct ClockChoice {
 /// No engine iteration takes this long; a longer prediction is considered implausible.
 inline constexpr Span kLongestBelievable = Span::s(600);
 
+/// Of clocks 0 to `clocks` - 1, ascending, with predicted times `time(c)`: the lowest such that neither it nor any
+/// above is slower than the highest. Predictions err by some tenths of a percent, so a single lower clock may seem as
+/// fast.
+template <typename Time>
+[[nodiscard]] std::size_t lowest_as_fast(std::size_t clocks, const Time& time) {
+  std::size_t lowest = clocks - 1;
+  const auto least = time(lowest);
+  while (lowest > 0 && time(lowest - 1) <= least) --lowest;
+  return lowest;
+}
+
 /// If requests wait: max(F). Otherwise the lowest clock of F whose predicted step time is <= `budget`. If there is
-/// none: max(F), or without raises_in_vain the lowest clock that is as fast as max(F). If the predictor is absent, or
-/// answers <= 0 or more than 10 minutes: max(F), with `believed` false.
+/// none: max(F), or without raises_in_vain the lowest clock that is as fast (lowest_as_fast). If the predictor is
+/// absent, or answers <= 0 or more than 10 minutes: max(F), with `believed` false.
 [[nodiscard]] ClockChoice clock_for(const ClockRule& rule, const StepShape& shape, std::int32_t waiting_requests,
                                     Span budget, const LatencyModel* latency);
 

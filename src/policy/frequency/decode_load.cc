@@ -126,11 +126,10 @@ void DecodeLoad::weigh(Span limit, Instant now) {
   const std::int32_t most = shape.decode_requests;
   const std::int64_t context = shape.decode_kv_tokens / most;
   const std::size_t top = clocks_.size() - 1;
-  const double fastest = seconds(shape, top);
-  const auto outgrown = [&](std::size_t clock) { return most < demand_ * seconds_[clock]; };
   for (std::size_t c = 0; c <= top; ++c) seconds_[c] = seconds(shape, c);
-  while (seconds_[least_] > fastest && outgrown(least_)) ++least_;
-  if (seconds_[least_] <= fastest) return;
+  const std::size_t as_fast = lowest_as_fast(clocks_.size(), [&](std::size_t c) { return seconds_[c]; });
+  while (least_ < as_fast && most < demand_ * seconds_[least_]) ++least_;
+  if (least_ == as_fast) return;
 
   stride_ = (most + kStridesWithin - 1) / kStridesWithin;
   for (std::int32_t i = 0; i < kStrides; ++i) {
@@ -147,8 +146,7 @@ void DecodeLoad::weigh(Span limit, Instant now) {
   const double decay = 1.0 / (answer_ * seconds(shape_, clock_));
   variance_ = std::max(squares * decay / (1.0 - std::exp(-decay * kSample.seconds())), kLeastVariance);
   const double allowed = beyond(top) + late_;
-  const double* largest_s = &seconds_[(kStridesWithin - 1) * clocks_.size()];
-  while (largest_s[least_] > largest_s[top] && beyond(least_) > allowed) ++least_;
+  while (least_ < as_fast && beyond(least_) > allowed) ++least_;
 }
 
 }  // namespace wattle::policy
