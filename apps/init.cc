@@ -127,6 +127,11 @@ std::vector<FoundEngine> look_for_engines(const std::vector<std::int32_t>& ports
   return found;
 }
 
+/// A string of JSON is one of TOML.
+std::string quoted(const std::string& text) {
+  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
 std::string text_of(const InitFlags& flags, const std::vector<FoundGpu>& gpus, const std::string& why_no_gpu,
                     const std::vector<FoundEngine>& engines) {
   const auto known_gpus = config::project().names(config::Project::Kind::Gpu);
@@ -142,17 +147,18 @@ std::string text_of(const InitFlags& flags, const std::vector<FoundGpu>& gpus, c
   text += gpu.empty() ? fmt::format("gpu = \"\"  # one of: {}\n", fmt::join(known_gpus, ", "))
                       : fmt::format("gpu = \"{}\"  # NVML: {}\n", gpu, gpus.front().name);
   text += llm.empty() ? fmt::format("llm = \"\"  # one of: {}\n", fmt::join(known_llms, ", "))
-                      : fmt::format("llm = \"{}\"  # the nearest to {}\n", llm, model);
+                      : fmt::format("llm = \"{}\"  # the nearest to {}\n", llm, quoted(model));
   std::vector<std::string> models;
   for (const auto& engine : engines) {
-    if (std::ranges::find(models, engine.model) == models.end()) models.push_back(engine.model);
+    const std::string name = quoted(engine.model);
+    if (std::ranges::find(models, name) == models.end()) models.push_back(name);
   }
-  text += fmt::format("models = [{}]\n", models.empty() ? "" : fmt::format("\"{}\"", fmt::join(models, "\", \"")));
+  text += fmt::format("models = [{}]\n", fmt::join(models, ", "));
   text +=
       "\n[slo]  # 0: no objective\nttft_ms = 600\nitl_ms = 60\n\n[gateway]\nlisten = \"127.0.0.1:8080\"\nadmin = "
       "\"127.0.0.1:8081\"\n";
-  text +=
-      fmt::format("\n[agent]\nnvml = \"{}\"\n\n[[node]]\nname = \"this\"\nagent = \"127.0.0.1:9100\"\n", flags.nvml);
+  text += fmt::format("\n[agent]\nnvml = {}\n\n[[node]]\nname = \"this\"\nagent = \"127.0.0.1:9100\"\n",
+                      quoted(flags.nvml));
   if (gpus.empty()) text += fmt::format("# No GPU was found: {}\n", why_no_gpu);
   for (std::size_t i = 0; i < gpus.size(); ++i) {
     text += fmt::format("# GPU {}: {}, up to {} MHz\n", i, gpus[i].name, gpus[i].highest.value());

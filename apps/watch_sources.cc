@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "ask_source.h"
+#include "net/clock.h"
 #include "net/log.h"
 
 namespace wattle::apps {
@@ -40,7 +41,7 @@ Instant SourceWatch::now() const {
 
 void SourceWatch::ask(Watched& watched, const std::stop_token& stop) {
   const auto& source = watched.source;
-  watched.next = now() + source.refresh;
+  watched.next = net::steady_now() + source.refresh;  // however the time of day is set meanwhile
   auto feed = ask_source(question(source.query, now() + Span(origin_ns_)), source.key_file, source.timeout, stop);
   if (feed) {
     if (auto ok = feeds::check_label(feed->label(), source.wanted); !ok) feed = std::unexpected(ok.error());
@@ -83,7 +84,7 @@ void SourceWatch::ask_due(const std::stop_token& stop) {
   {
     std::vector<std::jthread> asking;  // a source that is slow keeps no other one waiting
     for (Watched& watched : all_) {
-      if (now() >= watched.next) asking.emplace_back([this, &watched, &stop] { ask(watched, stop); });
+      if (net::steady_now() >= watched.next) asking.emplace_back([this, &watched, &stop] { ask(watched, stop); });
     }
   }
   for (Watched& watched : all_) look(watched);

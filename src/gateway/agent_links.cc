@@ -16,6 +16,7 @@ namespace {
 
 constexpr std::size_t kAnswerMax = 4 << 20;
 constexpr Span kWorkGap = Span::ms(2);
+constexpr Span kLookUpGap = Span::s(1);
 constexpr std::size_t kHandOversKept = 256;        ///< of an engine whose agent does not answer
 constexpr std::int64_t kFinishedKept = 1'000'000;  ///< likewise, of each class
 
@@ -24,10 +25,13 @@ constexpr std::int64_t kFinishedKept = 1'000'000;  ///< likewise, of each class
 struct AgentLinks::Link {
   std::shared_ptr<const net::Endpoint> endpoint;
   std::string url;
+  Instant heard;                             ///< the last time
+  Instant looked_up;                         ///< its name, the last time
   std::set<std::string> engines;             ///< here, as far as it has said
   std::set<std::string> others;              ///< that it says, too, and another agent said first
   std::map<std::string, std::string> facts;  ///< as it has said them last
   bool differs = false;
+  std::int64_t started_unix_us = 0;  ///< of the agent that has numbered the next two; 0: it does not say
   std::int64_t next_decision = 0;
   std::int64_t next_step = 0;
   bool polling = false;
@@ -48,10 +52,12 @@ class AgentLinks::Poll final : public net::ResponseHandler {
   }
   void on_end() override {
     link_.polling = false;
-    if (status_ != 200) return on_failure(net::CallFailure::Response);
-    links_.polled(link_, answer_, sent_);
+    if (status_ == 200) links_.polled(link_, answer_, sent_);
   }
-  void on_failure(net::CallFailure) override { link_.polling = false; }
+  void on_failure(net::CallFailure) override {
+    link_.polling = false;
+    links_.unreached(link_);
+  }
 
  private:
   AgentLinks& links_;
@@ -88,7 +94,10 @@ std::string flag_of(const std::string& url) { return "--agent " + url; }
 }  // namespace
 
 AgentLinks::AgentLinks(const AgentLinksOptions& options, std::vector<std::unique_ptr<Link>> links)
-    : options_(options), links_(std::move(links)), waking_(std::make_shared<Waking>(*this)) {}
+    : options_(options),
+      links_(std::move(links)),
+      waking_(std::make_shared<Waking>(*this)),
+      resolver_(options.look_up) {}
 
 AgentLinks::~AgentLinks() { stop(); }
 
@@ -102,7 +111,7 @@ Result<void> AgentLinks::check(const AgentLinksOptions& options) {
 Result<std::unique_ptr<AgentLinks>> AgentLinks::make(const AgentLinksOptions& options) {
   std::vector<std::unique_ptr<Link>> links;
   for (const auto& url : options.urls) {
-    auto endpoint = net::resolve_endpoint(url, flag_of(url));
+    auto endpoint = net::Resolver(options.look_up).now_or_later(url, flag_of(url));
     if (!endpoint) return std::unexpected(endpoint.error());
     links.push_back(std::make_unique<Link>());
     links.back()->url = url;
@@ -236,10 +245,24 @@ void AgentLinks::poll_all() {
   flush(true);
   for (const auto& link : links_) {
     if (std::exchange(link->polling, true)) continue;
-    const std::string steps = listener_.steps ? fmt::format("&steps={}", link->next_step) : "";
-    client_->send(link->endpoint, "GET", fmt::format("/engines?after={}{}", link->next_decision, steps), {}, {},
-                  std::make_shared<Poll>(*this, *link));
+    std::string asked = fmt::format("/engines?after={}", link->next_decision);
+    if (listener_.steps) asked += fmt::format("&steps={}", link->next_step);
+    if (link->started_unix_us != 0) asked += fmt::format("&of={}", link->started_unix_us);
+    client_->send(link->endpoint, "GET", asked, {}, {}, std::make_shared<Poll>(*this, *link));
   }
+}
+
+/// Once nothing holds any more that was said to it, another agent may have its engines. And its name may lead
+/// elsewhere.
+void AgentLinks::unreached(Link& link) {
+  const Instant now = net::steady_now();
+  if (now - link.heard >= options_.lease) link.engines.clear();
+  if (now - link.looked_up < kLookUpGap) return;
+  link.looked_up = now;
+  resolver_.again(link.url, [this, &link](Result<net::Endpoint> found) {
+    if (!found) return;
+    loop_.post([&link, place = std::make_shared<const net::Endpoint>(std::move(*found))] { link.endpoint = place; });
+  });
 }
 
 /// An engine is the first agent's that says so, for as long as that does: each has meters that count from its own
@@ -263,6 +286,7 @@ void AgentLinks::polled(Link& link, const std::string& answer, Instant sent) {
   const Instant middle = sent + (received - sent) / 2;
   const auto report = read_agent_answer(answer);
   if (!report) return;
+  link.heard = received;
   const auto before = sort_out(link, *report);
   const auto mine = [&](const std::string& name) {
     return link.engines.contains(name) ? instance_of(name) : kNoInstance;
@@ -274,6 +298,7 @@ void AgentLinks::polled(Link& link, const std::string& answer, Instant sent) {
                        engine.commanded, middle, engine.emulated, report->started_unix_us});
   }
   if (report->facts != link.facts) compare(link, report->facts);
+  link.started_unix_us = report->started_unix_us;
   link.next_decision = report->next_decision;
   for (const auto& d : report->decisions) {
     journal::DecisionRecord record;

@@ -19,6 +19,7 @@
 #include "journal/record.h"
 #include "net/client.h"
 #include "net/loop.h"
+#include "net/resolver.h"
 #include "predict/step_sample.h"
 
 namespace wattle::gateway {
@@ -26,7 +27,8 @@ namespace wattle::gateway {
 struct AgentLinksOptions {
   std::vector<std::string> urls;  ///< of the agents' admin planes
   Span poll_period = Span::ms(50);
-  Span lease = Span::s(2);  ///< renewed every quarter of it
+  Span lease = Span::s(2);                                ///< renewed every quarter of it
+  net::Resolver::LookUp look_up = net::resolve_endpoint;  ///< of their names
   /// Beliefs here about the fleet, by name: an agent with other values decides by other beliefs. Names that only one
   /// side has are not compared.
   std::map<std::string, std::string> facts = {};
@@ -64,7 +66,7 @@ class AgentLinks final : public control::ClockPort {
   };
   /// Resolves no names. Errors: an invalid URL.
   [[nodiscard]] static Result<void> check(const AgentLinksOptions& options);
-  /// Errors: a URL that does not resolve.
+  /// Errors: as check(). A name without an address is looked up again until it has one.
   [[nodiscard]] static Result<std::unique_ptr<AgentLinks>> make(const AgentLinksOptions& options);
   ~AgentLinks() override;  ///< stops
 
@@ -98,6 +100,7 @@ class AgentLinks final : public control::ClockPort {
   class Waking;
   AgentLinks(const AgentLinksOptions& options, std::vector<std::unique_ptr<Link>> links);
   void poll_all();
+  void unreached(Link& link);
   std::set<std::string> sort_out(Link& link, const AgentAnswer& report);
   void polled(Link& link, const std::string& answer, Instant sent);
   void compare(Link& link, const std::map<std::string, std::string>& facts);
@@ -148,7 +151,8 @@ class AgentLinks final : public control::ClockPort {
   std::atomic<bool> waits_for_turn_{false};  ///< until the end of some loop's turn
   std::shared_ptr<Waking> waking_;           ///< never null
   bool stopped_ = false;
-  net::Loop loop_;  // last: its thread must end before what it uses goes
+  net::Loop loop_;          // its thread must end before what it uses goes; stop() ends it
+  net::Resolver resolver_;  // last: what it calls uses the loop
 };
 
 }  // namespace wattle::gateway

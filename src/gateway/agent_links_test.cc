@@ -23,6 +23,7 @@ struct Agent {
   std::atomic<int> finished{0}, late{0};
   std::atomic<int> tbt_ms{0};  ///< of the objectives; -1: it was placed without any
   std::atomic<std::int64_t> energy_uj{0};
+  std::atomic<bool> asked_of_itself{false};  ///< for what has come since what it has said itself
   std::unique_ptr<net::HttpServer> server;
   Agent() {
     server = std::move(*net::HttpServer::listen(pool, {}, [this](const std::shared_ptr<net::Exchange>& e) {
@@ -44,9 +45,11 @@ struct Agent {
           tbt_ms = placed.contains("objectives") ? placed["objectives"]["tbt_ms"].get<int>() : -1;
         }
       }
+      if (e->target() == "/engines?after=4&of=77") asked_of_itself = true;
       e->respond(
           200, "application/json",
-          nlohmann::json{{"engines", nlohmann::json::array({{{"engine", "e"}, {"energy_uj", energy_uj.load()}}})}}
+          nlohmann::json{
+              {"engines", {{{"engine", "e"}, {"energy_uj", energy_uj.load()}}}}, {"started_unix_us", 77}, {"next", 4}}
               .dump());
     }));
   }
@@ -54,6 +57,7 @@ struct Agent {
     server.reset();
     pool.stop();
   }
+  [[nodiscard]] std::string url() const { return "http://127.0.0.1:" + std::to_string(server->port()); }
 };
 
 control::InstanceWork of(int requests) {
@@ -68,7 +72,7 @@ struct Linked {
   std::unique_ptr<AgentLinks> links;
   explicit Linked(Span poll_period = Span::ms(50)) {
     AgentLinksOptions options;
-    options.urls = {"http://127.0.0.1:" + std::to_string(agent.server->port())};
+    options.urls = {agent.url()};
     options.poll_period = poll_period;
     options.lease = poll_period * 40;
     links = std::move(*AgentLinks::make(options));
@@ -100,6 +104,11 @@ TEST(AgentLinks, WhatBeginsIsSaidWithoutAPollAndTheRestWithOne) {
   await([&] { return linked.agent.requests == 3; });
   linked.links->command(InstanceId(0), MegaHertz(1005), Instant());
   await([&] { return linked.agent.clock == 1005; });
+}
+
+TEST(AgentLinks, AnAgentIsAskedForWhatIsNewSinceItSaidSoItself) {
+  Linked linked;
+  await([&] { return linked.agent.asked_of_itself.load(); });
 }
 
 TEST(AgentLinks, ObjectivesOfAPoolAreSaidAndTakenBack) {
@@ -137,7 +146,7 @@ TEST(AgentLinks, AnEngineIsTheFirstAgentsThatSaysSo) {
   second.energy_uj = 900'000'000;
   AgentLinksOptions options;
   for (const Agent* agent : {&first, &second}) {
-    options.urls.push_back("http://127.0.0.1:" + std::to_string(agent->server->port()));
+    options.urls.push_back(agent->url());
   }
   options.poll_period = Span::ms(5);
   auto links = std::move(*AgentLinks::make(options));
@@ -158,6 +167,60 @@ TEST(AgentLinks, AnEngineIsTheFirstAgentsThatSaysSo) {
   const std::lock_guard lock(mutex);
   ASSERT_EQ(read.size(), 1U) << "of one of them, whichever it is";
   EXPECT_EQ(*read.begin() == 5'000'000, first.clock == 1005) << "and its clock is the one that is set";
+}
+
+/// What the agent is read at.
+struct Read {
+  std::unique_ptr<AgentLinks> links;
+  std::atomic<std::int64_t> energy_uj{-1};
+  explicit Read(AgentLinksOptions options) {
+    options.poll_period = Span::ms(5);
+    options.lease = Span::ms(200);
+    links = std::move(*AgentLinks::make(options));
+    links->know("e", InstanceId(0));
+    links->start({[this](const EngineReading& reading) {
+                    energy_uj = static_cast<std::int64_t>(reading.energy.value() / 1'000'000);
+                  },
+                  [](const journal::DecisionRecord&) {}});
+  }
+  ~Read() { links->stop(); }
+};
+
+TEST(AgentLinks, AnotherAgentMayHaveTheEngineOfOneThatIsGone) {
+  Agent first, second;
+  first.energy_uj = 5;
+  AgentLinksOptions options;
+  options.urls = {first.url(), second.url()};
+  Read read(options);
+  await([&] { return read.energy_uj >= 0; });
+  (read.energy_uj == 5 ? first : second).server.reset();
+  const std::int64_t other = read.energy_uj == 5 ? 0 : 5;
+  await([&] { return read.energy_uj == other; });
+}
+
+TEST(AgentLinks, AnAgentIsFoundAtTheAddressThatItsNameHasNow) {
+  Agent first, second;
+  first.energy_uj = 5;
+  second.energy_uj = 9;
+  std::mutex mutex;
+  std::string leads_to;  // nowhere as yet
+  AgentLinksOptions options;
+  options.urls = {"http://agent.test:9100"};
+  options.look_up = [&](std::string_view url, std::string_view where) -> Result<net::Endpoint> {
+    const std::lock_guard lock(mutex);
+    if (leads_to.empty()) return external_failure(std::string(where), "cannot resolve " + std::string(url));
+    return net::resolve_endpoint(leads_to, where);
+  };
+  const auto lead_to = [&](const Agent& agent) {
+    const std::lock_guard lock(mutex);
+    leads_to = agent.url();
+  };
+  Read read(options);
+  lead_to(first);
+  await([&] { return read.energy_uj == 5; });
+  lead_to(second);
+  first.server.reset();
+  await([&] { return read.energy_uj == 9; });
 }
 
 TEST(AgentLinks, HandOversAreSaidOnceWithAPoll) {

@@ -81,7 +81,7 @@ struct Gateway::Impl {
         control(std::move(policies.dispatch), o.seed, request_options(o),
                 watch_options(o.lost_after, policies.hosts_clocks), ledger),
         workers(options, control, agents.get(), std::move(policies.describe),
-                [this](InstanceId id) { engine_lost(id); }),
+                [this](const std::shared_ptr<const Worker>& worker, bool left) { engine_lost(worker, left); }),
         clients_api(options, control, workers, tenants, metrics),
         admin_api(options, control, workers, clients_api, tenants, metrics, agents.get(), ledger,
                   [this] { return server ? server->connections() : 0; }) {
@@ -125,8 +125,10 @@ struct Gateway::Impl {
     }
   }
 
-  void engine_lost(InstanceId id) {
-    each_relay([id, silence = options.lost_after](Relay& relay) { relay.worker_lost(id, silence); });
+  void engine_lost(const std::shared_ptr<const Worker>& worker, bool left) {
+    each_relay([worker, left, silence = options.lost_after](Relay& relay) {
+      left ? relay.worker_left(*worker) : relay.worker_lost(worker->id, silence);
+    });
   }
 
   void make_decks() {

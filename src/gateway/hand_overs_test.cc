@@ -46,7 +46,7 @@ TEST(HandOvers, BothEnginesAgentsHearOnceWhatAFirstTokenWaited) {
     ended.push_back(id);
   };
   ControlStrand control({}, 1, {}, watch, ledger);
-  WorkerRegistry workers(options, control, nullptr, nullptr, [](InstanceId) {});
+  WorkerRegistry workers(options, control, nullptr, nullptr, [](const std::shared_ptr<const Worker>&, bool) {});
   for (const Role role : {Role::Prefill, Role::Decode}) {
     WorkerOptions worker;
     worker.url = "http://127.0.0.1:9";

@@ -18,6 +18,7 @@
 #include "net/address_list.h"
 #include "net/client.h"
 #include "net/exchange.h"
+#include "net/resolver.h"
 #include "net/secret.h"
 #include "predict/length_learner.h"
 #include "predict/online/online_latency.h"
@@ -93,6 +94,7 @@ struct GatewayOptions {
   bool engine_priority = false;         ///< engines order requests by vLLM's field `priority`: it is set for them
   ObserverOptions observer = {};        ///< spans and the log of requests
   std::int64_t spare_descriptors = 64;  ///< kept free of clients and engines, for the admin plane and files
+  net::Resolver::LookUp look_up = net::resolve_endpoint;  ///< of workers' names
   bool probe_health = true;  ///< false: workers accept from the start, and only a refused connection takes them out
 };
 

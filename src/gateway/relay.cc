@@ -124,12 +124,20 @@ void Relay::on_sent() {
 
 void Relay::worker_lost(InstanceId worker, Span silence) {
   if (over_ || !call_ || !worker_ || net::steady_now() - heard_ < silence) return;
-  const bool beside = prefill_leg_ && prefill_worker_ && prefill_worker_->id == worker;
-  if (worker_->id != worker && !beside) return;
+  if (prefill_leg_ && prefill_worker_ && prefill_worker_->id == worker) return lose(*prefill_worker_);
+  if (worker_->id == worker) lose(*worker_);
+}
+
+void Relay::worker_left(const Worker& worker) {
+  if (over_ || !call_ || !worker_) return;
+  if (worker_.get() == &worker || (prefill_leg_ && prefill_worker_.get() == &worker)) lose(worker);
+}
+
+void Relay::lose(const Worker& worker) {
   now_fresh_ = false;
   if (all_said()) return over_early();
-  context_.metrics.worker_failure((beside ? prefill_worker_ : worker_)->endpoint->url);
-  if (try_another(worker, true)) return;
+  context_.metrics.worker_failure(worker.endpoint->url);
+  if (try_another(worker.id, true)) return;
   call_->cancel();
   call_.reset();
   fail(504, "the engine stopped answering", "the engine stopped answering");

@@ -93,6 +93,8 @@ class Relay final : public Stream, public net::ResponseHandler, public std::enab
   /// Its engine answers nobody any more: a request that has heard nothing for that long, too, goes to another engine
   /// where the client has not had a byte, once, or ends with an error.
   void worker_lost(InstanceId worker, Span silence);
+  /// The same, of one that has another address now: requests at this one hear nothing any more.
+  void worker_left(const Worker& worker);
 
   /// The gateway stops, and has waited long enough.
   void cut_off();
@@ -106,6 +108,7 @@ class Relay final : public Stream, public net::ResponseHandler, public std::enab
   enum class Leg : std::uint8_t { None, Prefill, Final };
 
   [[nodiscard]] std::string_view target() const;
+  void lose(const Worker& worker);
   void send(const std::string& body);
   /// A client's body with our fields at its end.
   [[nodiscard]] net::Body with_ours(const std::string& body) const {

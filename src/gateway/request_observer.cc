@@ -58,7 +58,10 @@ struct RequestObserver::Batch final : net::ResponseHandler {
     const std::int64_t lost = status / 100 == 2 ? std::min(rejected_spans(response), spans) : spans;
     observer.sent(spans - lost, lost);
   }
-  void on_failure(net::CallFailure) override { observer.sent(0, spans); }
+  void on_failure(net::CallFailure failure) override {
+    if (failure == net::CallFailure::Connect) observer.endpoint_.reset();  // its name may lead elsewhere now
+    observer.sent(0, spans);
+  }
 };
 
 RequestObserver::RequestObserver(const ObserverOptions& options) : options_(options), host_(host_name()) {}

@@ -17,7 +17,7 @@ struct Rig {
   }();
   LiveLedger ledger{options.sites, sink};
   ControlStrand control{{}, 1, {}, {{}, nullptr, &ledger}, ledger};
-  WorkerRegistry workers{options, control, nullptr, nullptr, [](InstanceId) {}};
+  WorkerRegistry workers{options, control, nullptr, nullptr, [](const std::shared_ptr<const Worker>&, bool) {}};
 
   InstanceId add() {
     WorkerOptions worker;

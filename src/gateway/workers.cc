@@ -9,6 +9,7 @@
 
 #include "gateway/worker_place.h"
 #include "net/clock.h"
+#include "net/log.h"
 #include "telemetry/gauges.h"
 
 namespace wattle::gateway {
@@ -65,8 +66,13 @@ class GaugeReading final : public net::ResponseHandler {
 }  // namespace
 
 WorkerRegistry::WorkerRegistry(const GatewayOptions& options, ControlStrand& control, AgentLinks* agents,
-                               GatewayPolicies::Describe describe, std::function<void(InstanceId)> lost)
-    : options_(options), control_(control), agents_(agents), describe_(std::move(describe)), lost_(std::move(lost)) {}
+                               GatewayPolicies::Describe describe, Lost lost)
+    : options_(options),
+      control_(control),
+      agents_(agents),
+      describe_(std::move(describe)),
+      lost_(std::move(lost)),
+      resolver_(options.look_up) {}
 
 Result<GatewayPolicies::Instance> WorkerRegistry::describe(WorkerOptions& worker) const {
   if (describe_) return describe_(worker);
@@ -81,20 +87,19 @@ Result<GatewayPolicies::Instance> WorkerRegistry::describe(WorkerOptions& worker
   return GatewayPolicies::Instance{std::make_shared<const InstanceSpec>(std::move(spec)), {}};
 }
 
-Result<std::shared_ptr<const net::Endpoint>> WorkerRegistry::address_of(const std::string& url,
-                                                                        std::string_view where) const {
-  auto endpoint = net::resolve_endpoint(url, where);
-  if (!endpoint) return std::unexpected(endpoint.error());
-  if (!options_.worker_places.allow(endpoint->address)) {
-    return bad_input(std::string(where), endpoint->address + " is no address that a worker may have (--allow-worker)");
+Result<std::shared_ptr<const net::Endpoint>> WorkerRegistry::permitted(Result<net::Endpoint> found,
+                                                                       std::string_view where) const {
+  if (!found) return std::unexpected(found.error());
+  if (!found->place.empty() && !options_.worker_places.allow(found->address)) {
+    return bad_input(std::string(where), found->address + " is no address that a worker may have (--allow-worker)");
   }
-  return std::make_shared<const net::Endpoint>(std::move(*endpoint));
+  return std::make_shared<const net::Endpoint>(std::move(*found));
 }
 
 Result<void> WorkerRegistry::check_reports(const std::string& endpoint, std::string_view where) const {
   constexpr std::string_view kTcp = "tcp://";
   if (!endpoint.starts_with(kTcp)) return {};
-  const auto place = address_of("http://" + endpoint.substr(kTcp.size()), where);
+  const auto place = permitted(resolver_.now_or_later("http://" + endpoint.substr(kTcp.size()), where), where);
   return place ? Result<void>() : std::unexpected(place.error());
 }
 
@@ -108,7 +113,10 @@ Result<InstanceId> WorkerRegistry::add(const WorkerOptions& stated, std::string_
   }
   std::shared_ptr<const net::Endpoint> shared;
   if (!wanted.url.empty()) {
-    auto place = address_of(wanted.url, key_or_flag("url"));
+    const std::string_view where = key_or_flag("url");
+    // At the start a worker may be away, and with it its name; the others are to be served all the same.
+    auto found = flag.empty() ? resolver_.now(wanted.url, where) : resolver_.now_or_later(wanted.url, where);
+    auto place = permitted(std::move(found), where);
     if (!place) return std::unexpected(place.error());
     shared = std::move(*place);
   }
@@ -196,6 +204,7 @@ Result<void> WorkerRegistry::start_feed(const std::vector<telemetry::FpmSubscrib
 void WorkerRegistry::set_up(control::FleetLoop& core, InstanceId id, bool up, Instant now) {
   WorkerState* const state = find(id);
   if (state == nullptr || (state->removed && up)) return;
+  if (up && !state->up) state->gauges_form = 0;  // another process, maybe, that answers to other forms
   state->up = up;
   state->admitted = state->admitted || up;
   if (core.shown(id).accepting != up) core.set_accepting(id, up, now);
@@ -299,7 +308,7 @@ Result<void> WorkerRegistry::take_back(InstanceId id, const std::string& url) {
   });
   if (nowhere) return bad_input("url", "must say where the worker listens: it is not known yet, or no more");
   if (!url.empty()) {
-    auto endpoint = address_of(url, "url");
+    auto endpoint = permitted(resolver_.now(url, "url"), "url");
     if (!endpoint) return std::unexpected(endpoint.error());
     moved = std::move(*endpoint);
   }
@@ -340,12 +349,14 @@ void WorkerRegistry::probed(InstanceId id, bool healthy) {
 void WorkerRegistry::probe_all() {
   std::vector<std::shared_ptr<const Worker>> all;
   std::vector<InstanceId> over;
-  std::vector<InstanceId> lost;
+  std::vector<std::pair<std::shared_ptr<const Worker>, std::string>> lost;
   control_.run_and_wait([&](control::FleetLoop& core, Instant) {
     over = std::exchange(unheard_, {});
     for (auto& state : states_) {
       if (!state.removed) all.push_back(state.worker);
-      if (!state.removed && !state.up && state.misses >= options_.health_misses) lost.push_back(state.worker->id);
+      if (!state.removed && !state.up && state.misses >= options_.health_misses) {
+        lost.emplace_back(state.worker, state.options.url);
+      }
       const auto& view = core.shown(state.worker->id);
       // A removed one is listened to for as long as it has requests.
       if (!state.removed || !state.listening || view.assigned_requests > 0) continue;
@@ -356,11 +367,32 @@ void WorkerRegistry::probe_all() {
   if (feed_) {
     for (const InstanceId id : over) feed_->drop(id);
   }
-  for (const InstanceId id : lost) lost_(id);
+  for (const auto& [worker, url] : lost) {
+    lost_(worker, false);
+    resolver_.again(
+        url, [this, id = worker->id, url = url](Result<net::Endpoint> found) { looked_up(id, url, std::move(found)); });
+  }
   if (!prober_) return;
   for (const auto& worker : all) {
     prober_->send(worker->endpoint, "GET", "/health", {}, {}, std::make_shared<HealthProbe>(*this, worker->id));
   }
+}
+
+/// A pod that comes back has another address than the one that went.
+void WorkerRegistry::looked_up(InstanceId id, const std::string& url, Result<net::Endpoint> found) {
+  control_.run([this, id, url, place = permitted(std::move(found), url)](control::FleetLoop&, Instant) {
+    WorkerState* const state = find(id);
+    if (state == nullptr || state->up || state->options.url != url) return;
+    const std::string problem = place ? "" : place.error().message();
+    if (std::exchange(state->no_address, problem) != problem && !place) {
+      net::log_line(net::LogLevel::Warning, "a worker that does not answer has no address", {{"error", problem}});
+    }
+    if (!place || (*place)->place == state->worker->endpoint->place) return;
+    net::log_line(net::LogLevel::Info, "a worker that did not answer has another address now",
+                  {{"worker", url}, {"address", (*place)->address}});
+    control_.move(id, *place);
+    lost_(std::exchange(state->worker, control_.worker(id)), true);
+  });
 }
 
 Result<void> WorkerRegistry::start() {
@@ -418,6 +450,7 @@ void WorkerRegistry::gauged(InstanceId id, std::size_t form, const std::optional
 }
 
 void WorkerRegistry::stop_probing(net::Loop& loop) {
+  resolver_.stop();
   loop.run([this] { prober_.reset(); });
 }
 

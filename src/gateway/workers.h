@@ -28,16 +28,19 @@ struct WorkerState {
   bool listening = false;  ///< subscribed to its step reports
   /// The form of gauges that is being tried or known for it; past the last: none.
   std::size_t gauges_form = 0;
+  std::string no_address = {};  ///< why its name leads nowhere, as last logged; empty: it leads to the worker's address
   /// It takes requests, or will.
   [[nodiscard]] bool stays() const { return !removed || starting; }
 };
 
 class WorkerRegistry {
  public:
-  /// `describe` and `agents` may be null. All references outlive this. `lost`: called when an engine does not answer a
-  /// probe, and again with each probe until it does. On the probing loop.
+  /// An engine does not answer a probe; again with each probe until it does. `left`: it has another address now, and
+  /// nothing comes from the one that this worker has.
+  using Lost = std::function<void(const std::shared_ptr<const Worker>&, bool left)>;
+  /// `describe` and `agents` may be null. All references outlive this. `lost`: called on any thread.
   WorkerRegistry(const GatewayOptions& options, ControlStrand& control, AgentLinks* agents,
-                 GatewayPolicies::Describe describe, std::function<void(InstanceId)> lost);
+                 GatewayPolicies::Describe describe, Lost lost);
 
   /// Name of a worker from the options, for errors.
   [[nodiscard]] static std::string flag_of(const WorkerOptions& worker) { return "--worker " + worker.url; }
@@ -88,9 +91,11 @@ class WorkerRegistry {
   Result<GatewayPolicies::Instance> describe(WorkerOptions& worker) const;
   /// Errors: the address of step reports is one where workers are not permitted.
   [[nodiscard]] Result<void> check_reports(const std::string& endpoint, std::string_view where) const;
-  /// The worker's address, if it is permitted.
-  [[nodiscard]] Result<std::shared_ptr<const net::Endpoint>> address_of(const std::string& url,
-                                                                        std::string_view where) const;
+  /// The address that was found, if a worker may have it.
+  [[nodiscard]] Result<std::shared_ptr<const net::Endpoint>> permitted(Result<net::Endpoint> found,
+                                                                       std::string_view where) const;
+  /// The name of a lost worker has been looked up again.
+  void looked_up(InstanceId id, const std::string& url, Result<net::Endpoint> found);
   /// By the address of its step reports, otherwise by its URL: as in `wattle agent --engine`.
   void name_to_agents(const WorkerOptions& worker, InstanceId id);
   Result<void> start_feed(const std::vector<telemetry::FpmSubscriber::Source>& sources);
@@ -107,7 +112,7 @@ class WorkerRegistry {
   ControlStrand& control_;
   AgentLinks* agents_;
   GatewayPolicies::Describe describe_;
-  std::function<void(InstanceId)> lost_;
+  Lost lost_;
   [[nodiscard]] WorkerState* find(InstanceId id);
   std::vector<WorkerState> states_;  ///< on the control strand only, like the next
   InstanceIndex index_;              ///< of states_
@@ -116,6 +121,7 @@ class WorkerRegistry {
   std::unique_ptr<TelemetryFeed> feed_;
   std::mutex feed_mutex_;  ///< guards its creation
   std::atomic<bool> all_divided_{false};
+  net::Resolver resolver_;  ///< last: what it calls uses the members above
 };
 
 }  // namespace wattle::gateway

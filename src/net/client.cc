@@ -28,7 +28,7 @@ struct HttpClient::Impl {
   bool closed = false;
   std::atomic<std::int64_t> retries{0};
   using Idle = std::vector<std::shared_ptr<Upstream>>;
-  std::unordered_map<std::string, Idle> idle;  ///< by URL; lists stay where they are
+  std::unordered_map<std::string, Idle> idle;  ///< by place; lists stay where they are
   std::unordered_set<std::shared_ptr<Upstream>> all;
   Impl(Loop& l, const ClientOptions& o) : loop(l), options(o) {}
 };
@@ -402,7 +402,7 @@ std::shared_ptr<Call> HttpClient::send(const std::shared_ptr<const Endpoint>& en
                                        std::string_view target, std::string_view extra_headers, const Body& body,
                                        std::shared_ptr<ResponseHandler> handler, Instant head_by) {
   std::shared_ptr<Upstream> upstream;
-  auto& idle = impl_->idle[endpoint->url];
+  auto& idle = impl_->idle[endpoint->place];
   if (!idle.empty()) {
     upstream = std::move(idle.back());  // the most recently used one is the least likely to be closed under us
     idle.pop_back();
@@ -423,7 +423,7 @@ std::shared_ptr<Call> HttpClient::send(const std::shared_ptr<const Endpoint>& en
 
 std::size_t HttpClient::idle_connections() const {
   std::size_t n = 0;
-  for (const auto& [url, connections] : impl_->idle) n += connections.size();
+  for (const auto& [place, connections] : impl_->idle) n += connections.size();
   return n;
 }
 

@@ -18,13 +18,16 @@ struct Endpoint {
   std::string url;        ///< with its scheme, without a trailing slash
   std::string host_port;  ///< for the Host header
   std::string prefix;     ///< path of the URL, put before every target; "" or "/x"
-  std::string address;    ///< numeric; empty: unix_path
+  std::string address;    ///< numeric; empty: unix_path, or it has not been resolved
   std::uint16_t port = 0;
   std::string unix_path = {};  ///< of a Unix socket
+  std::string place = {};      ///< address and port, or the socket: connections are kept by it; empty: not resolved
 };
 /// Resolves names (blocks). A final /v1, as in base URLs of OpenAI's clients, is left out: targets have it. `where`
-/// names the flag or key in the error.
+/// names the flag or key in the error; External: the name has no address now.
 Result<Endpoint> resolve_endpoint(std::string_view url, std::string_view where);
+/// The same without an address: calls to it fail, as to an endpoint that refuses connections.
+Result<Endpoint> unresolved_endpoint(std::string_view url, std::string_view where);
 /// The same text for all URLs of one scheme, host, port and path; resolves nothing. Errors as above.
 Result<std::string> normalised_url(std::string_view url, std::string_view where);
 /// What gateway and agents call an engine: where it publishes its step reports or, if it publishes none, its URL as

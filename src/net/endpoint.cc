@@ -81,16 +81,35 @@ Result<Parts> parts_of(std::string_view url, std::string_view where) {
 
 }  // namespace
 
+namespace {
+
+Endpoint endpoint_of(Parts parts) {
+  Endpoint out;
+  if (!parts.unix_path.empty()) {
+    out.url = out.place = std::string(kUnix) + parts.unix_path;
+    out.host_port = "localhost";
+    out.unix_path = std::move(parts.unix_path);
+    return out;
+  }
+  out.port = parts.port;
+  out.url = fmt::format("http://{}{}", parts.authority, parts.prefix);
+  out.host_port = std::move(parts.authority);
+  out.prefix = std::move(parts.prefix);
+  return out;
+}
+
+}  // namespace
+
+Result<Endpoint> unresolved_endpoint(std::string_view url, std::string_view where) {
+  auto parts = parts_of(url, where);
+  if (!parts) return std::unexpected(parts.error());
+  return endpoint_of(std::move(*parts));
+}
+
 Result<Endpoint> resolve_endpoint(std::string_view url, std::string_view where) {
   auto parts = parts_of(url, where);
   if (!parts) return std::unexpected(parts.error());
-  Endpoint out;
-  if (!parts->unix_path.empty()) {
-    out.url = url;
-    out.host_port = "localhost";
-    out.unix_path = std::move(parts->unix_path);
-    return out;
-  }
+  if (!parts->unix_path.empty()) return endpoint_of(std::move(*parts));
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* found = nullptr;
@@ -103,11 +122,9 @@ Result<Endpoint> resolve_endpoint(std::string_view url, std::string_view where) 
     return external_failure(std::string(where),
                             fmt::format("cannot resolve \"{}\": {}", parts->host, ::gai_strerror(error)));
   }
+  Endpoint out = endpoint_of(std::move(*parts));
   out.address = text.data();
-  out.port = parts->port;
-  out.url = fmt::format("http://{}{}", parts->authority, parts->prefix);
-  out.host_port = std::move(parts->authority);
-  out.prefix = std::move(parts->prefix);
+  out.place = HostPort{out.address, out.port}.text();
   return out;
 }
 

@@ -357,8 +357,13 @@ void answer(Agent& agent, net::Exchange& exchange, const std::function<std::stri
   } else if (path == "/engines") {
     if (!only(exchange, {"GET"})) return;
     const std::string_view query = exchange.target().substr(std::min(path.size() + 1, exchange.target().size()));
-    exchange.respond(200, kJson,
-                     engines_json(agent, number_in(query, "after=").value_or(0), number_in(query, "steps=")));
+    std::int64_t after = number_in(query, "after=").value_or(0);
+    auto steps = number_in(query, "steps=");
+    if (const auto of = number_in(query, "of="); of && *of != agent.started_unix_us()) {
+      after = 0;
+      if (steps) steps = 0;
+    }
+    exchange.respond(200, kJson, engines_json(agent, after, steps));
   } else if (path == "/clocks") {
     if (only(exchange, {"POST"})) take_clocks(agent, exchange);
   } else if (path == "/plan") {

@@ -9,7 +9,8 @@
 namespace wattle::node {
 
 /// GET /metrics, /health;
-/// GET /engines[?after=N]: energy, power and clocks of each engine, and the agent's own decisions from number N on;
+/// GET /engines[?after=N][&steps=M][&of=S]: energy, power and clocks of each engine, the agent's own decisions from
+/// number N on and steps from number M on; all there are, if these are numbers of an agent that was started at S;
 /// POST /clocks {"lease_ms": L, "clocks": [{"engine": ENDPOINT, "clock_mhz": C}, ...]}: clocks decided by the caller,
 /// for engines whose clock is leased. All or nothing; 404 names an engine that is not here, 409 one that is not leased.
 /// POST /plan: pools, bounds and objectives of engines (docs/plan-protocol.md).

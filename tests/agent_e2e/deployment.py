@@ -91,6 +91,11 @@ def main() -> None:
         assert wrote["fleet"]["gpu"] == "a100-80g" and wrote["fleet"]["llm"] == "llama-3.1-8b", wrote
         assert [w["url"] for w in wrote["worker"]] == [prefill["url"], decode["url"]], wrote
         assert [w["gpus"] for w in wrote["worker"]] == [[0], [1]], wrote
+        odd = 'C:\\models\\"x"\n'
+        at = node.start("mock-engine", "--gpus", "0", "--model", odd, "--die-with-parent")[1]
+        made_odd = os.path.join(folder, "odd.toml")
+        subprocess.run([*init[:3], made_odd, "--ports", at["url"].rsplit(":", 1)[1]], env=node.env, check=True, capture_output=True)
+        assert tomllib.loads(pathlib.Path(made_odd).read_text())["fleet"]["models"] == [odd], "whatever an engine calls its model"
         again = subprocess.run(init, env=node.env, capture_output=True, text=True)
         assert again.returncode == 2 and "--force" in again.stderr, again
         done = subprocess.run([flags.wattle, "config", "check", made], env=node.env, capture_output=True, text=True)

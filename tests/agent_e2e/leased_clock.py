@@ -51,7 +51,9 @@ def main() -> None:
         eventually("it decides", lambda: json.loads(get(admin + "/engines"))["decisions"] != [])
         said = json.loads(get(admin + "/engines"))
         assert said["decisions"][0]["clock_mhz"] == 1410 and said["decisions"][0]["engine"] == engine["fpm"], said
-        assert json.loads(get(f"{admin}/engines?after={said['next']}"))["decisions"] == []
+        asked = lambda query: json.loads(get(f"{admin}/engines?{query}"))["decisions"]
+        assert asked(f"after={said['next']}") == asked(f"after={said['next']}&of={said['started_unix_us']}") == []
+        assert asked(f"after={said['next']}&of=1") == said["decisions"], "all of it, for one that has asked another agent before"
         assert lease(900, 1000)[0] == 409, "its own recipe decides"
         time.sleep(0.1)
         assert clock() == 1410
