@@ -46,10 +46,17 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
+/// Steps that a forecaster with this context has to have, so that margins can be taken.
+std::size_t past_for(std::size_t context, const ForecastTask& task) {
+  const predict::MarginOptions margins;
+  const std::size_t measured = task.horizon + margins.least - 1;
+  return std::max(context + measured, static_cast<std::size_t>(static_cast<double>(measured) / margins.held_back) + 1);
+}
+
 std::vector<Entrant> entrants(const ForecastTask& task, const BenchFlags& flags, MakeForecaster* neural) {
   std::vector<Entrant> out;
   const std::size_t week = 7 * task.day;
-  const bool weekly = task.train >= 3 * week;
+  const bool weekly = task.train >= past_for(3 * week, task);  // seasonal-naive looks back on three
   const std::size_t season = weekly ? week : task.day;
   const std::size_t smoothing = task.day > 24 ? 2 : 0;
   out.push_back({"persistence", predict::make_persistence()});
@@ -82,9 +89,20 @@ Result<Row> run(const ForecastTask& task, Entrant entrant) {
   Row row;
   row.name = entrant.name;
   const predict::Panel all = task.panel();
+  predict::MarginOptions margins{.horizon = task.horizon, .stride = task.stride};
+  const std::size_t needed = past_for(entrant.forecaster->context(), task);
+  if (task.train < needed) {
+    return bad_input(task.what,
+                     fmt::format("{} steps are left to learn from; {} needs {}", task.train, row.name, needed));
+  }
+  // A short past has room for the origins of its margins only if they are closer to each other.
+  const auto learned = static_cast<std::size_t>(static_cast<double>(task.train) * (1.0 - margins.held_back));
+  const std::size_t used = std::max(learned, entrant.forecaster->context()) + task.horizon;
+  const std::size_t room = task.train > used ? task.train - used : 0;
+  margins.stride = std::clamp<std::size_t>(room / (margins.least - 1), 1, task.stride);
   const auto start = std::chrono::steady_clock::now();
-  const auto fitted = predict::QuantileForecaster::fit(std::move(entrant.forecaster), all.window(0, task.train),
-                                                       {.horizon = task.horizon, .stride = task.stride});
+  const auto fitted =
+      predict::QuantileForecaster::fit(std::move(entrant.forecaster), all.window(0, task.train), margins);
   if (!fitted) return std::unexpected(fitted.error());
   row.fit_s = seconds_since(start);
   const auto fitted_at = std::chrono::steady_clock::now();

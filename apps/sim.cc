@@ -93,8 +93,8 @@ void print_table(const std::vector<journal::RunSummary>& runs) {
                millis(fair.waiting, fair.waiting.mean_ms), millis(fair.waiting, fair.waiting.p99_ms));
   }
   fmt::print(
-      "{} requests, {:.0f} s simulated; saved: energy against {}; TTFT: requests within it; ITL: token gaps "
-      "within it; all: requests that finished and kept every objective, ITL by their mean gap\n"
+      "{} requests, {:.0f} s simulated; saved: energy against {}, both until the later end; TTFT: requests within it; "
+      "ITL: token gaps within it; all: requests that finished and kept every objective, ITL by their mean gap\n"
       "Jain: over quartiles of output tokens, tokens delivered within [fairness] window x Lat; violations: not "
       "done within limit x Lat; max wait: the larger of TTFT and the longest gap\n",
       first.requests.arrived, first.sim.virtual_s, first.recipe);

@@ -12,7 +12,7 @@ namespace wattle::carbon {
 
 namespace {
 constexpr const char* kTimeColumns =
-    "oootime|time|timestamp|point_time|datetime_utc|Datetime (UTC)|INTERVALSTARTTIME_GMT";
+    "oootime|time|timestamp|point_time|datetime|datetime_utc|Datetime (UTC)|INTERVALSTARTTIME_GMT";
 constexpr double kMostIntensity = SeriesForm{}.most;
 }  // namespace
 

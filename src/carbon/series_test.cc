@@ -98,6 +98,8 @@ TEST(Intensity, KnowsThePortalsHeadersAndWattTimesUnits) {
       parse_series<GramsPerKwh>(grams_column("Caiso_North"),
                                 "oootime,Caiso_North\n2023-06-08 00:00:00,425.5\n2023-06-08 00:05:00,432\n", "ci.csv"));
   EXPECT_EQ(grams.at(Instant()).value(), 425.5);
+  must(
+      parse_series<GramsPerKwh>(grams_column("ci"), "datetime,ci\n2023-06-08 00:00,4\n2023-06-08 01:00,5\n", "ci.csv"));
   EXPECT_EQ(grams.next_change_after(Instant()), Instant() + Span::s(300));
 }
 
@@ -105,8 +107,8 @@ TEST(Intensity, RefusesBadFiles) {
   const auto form = grams_column("ci");
   const std::string head = "time,ci\n2023-06-08 00:00:00,1\n2023-06-08 00:05:00,1\n";
   EXPECT_EQ(error_of(form, ""),
-            "ci.csv: is empty; expected a header line with oootime|time|timestamp|point_time|datetime_utc|Datetime "
-            "(UTC)|INTERVALSTARTTIME_GMT,ci");
+            "ci.csv: is empty; expected a header line with oootime|time|timestamp|point_time|datetime|datetime_utc|"
+            "Datetime (UTC)|INTERVALSTARTTIME_GMT,ci");
   EXPECT_EQ(error_of(form, "time\n"), "ci.csv:1: the header has no column 'ci'; it has 'time'");
   EXPECT_EQ(error_of(form, "time,ci\n2023-06-08 00:00:00,1\n"),
             "ci.csv:2: has fewer than two rows, so the length of a step is unknown");

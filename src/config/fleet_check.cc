@@ -120,12 +120,14 @@ Result<void> check_pool(const LoadedScenario& loaded, std::size_t index) {
                          static_cast<double>(scenario.workload.max_output_tokens) + scenario.engine.block_size;
   const double room = std::floor((m.available_bytes - m.weights_bytes) / m.kv_bytes_per_token);
   if (room < largest) {
-    return bad_input(filled({"engine.gpu_memory_utilization", "engine.activation_gb_per_gpu", "llm",
-                             "workload.max_prompt_tokens", "workload.max_output_tokens", "engine.block_size"}),
-                     fmt::format("impossible fleet: after the weights of {} ({:.1f} GB) {} x {} keep the KV of {:.0f} "
-                                 "tokens, and one request may need {:.0f}; {}, or lower workload.max_prompt_tokens",
-                                 llm.name, m.weights_bytes / kGb, pool.gpus(), pool.gpu, room, largest,
-                                 remedy(loaded, index, largest)));
+    return bad_input(
+        filled({"engine.gpu_memory_utilization", "engine.activation_gb_per_gpu", "llm", "workload.max_prompt_tokens",
+                "workload.max_output_tokens", "engine.block_size"}),
+        fmt::format("impossible fleet: after the weights of {} ({:.1f} GB) {} x {} keep the KV of {:.0f} "
+                    "tokens, and one request may need {:.0f}; {}, or lower workload.max_{}_tokens",
+                    llm.name, m.weights_bytes / kGb, pool.gpus(), pool.gpu, room, largest,
+                    remedy(loaded, index, largest),
+                    scenario.workload.max_output_tokens > scenario.workload.max_prompt_tokens ? "output" : "prompt"));
   }
   for (std::size_t other = 0; other < index; ++other) {
     const PoolOptions& o = scenario.pools[other];

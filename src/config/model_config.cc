@@ -39,6 +39,7 @@ class ConfigReader {
     if (problem_) return std::unexpected(*problem_);
     if (heads < 1 || layers < 1 || hidden < 1)
       return wrong("num_attention_heads", "must be at least 1, as layers and width");
+    other_layers();
     attention(hidden, heads);
     windows(layers);
     experts(layers, ffn(hidden));
@@ -94,6 +95,23 @@ class ConfigReader {
     auto error = bad_input(out_.file, fmt::format("{} {}", key, what));
     if (!problem_) problem_ = error.error();
     return error;
+  }
+
+  /// Hybrids that do not list `layer_types`: some of their layers are none of attention.
+  void other_layers() {
+    if (find({"layer_types"}, text_) != nullptr) return;
+    for (const auto& [key, value] : text_.items()) {
+      const bool tells = key.starts_with("mamba_") ||
+                         one_of(key, {"attn_layer_period", "hybrid_override_pattern", "full_attention_interval",
+                                      "linear_attn_config", "lru_width", "conv_L_cache"});
+      if (tells && !value.is_null())
+        return (void)wrong(key.c_str(), "is of layers without attention, which are not modelled");
+    }
+    // MiniMax: 1 is an attention layer, 0 a linear one.
+    const Json* const types = find({"attn_type_list"}, text_);
+    if (types != nullptr && std::ranges::any_of(*types, [](const Json& type) { return type != Json(1); })) {
+      (void)wrong("attn_type_list", "has layers without attention, which are not modelled");
+    }
   }
 
   void attention(std::int64_t hidden, std::int64_t heads) {
@@ -154,10 +172,12 @@ class ConfigReader {
   }
 
   void experts(std::int64_t layers, std::int64_t ffn) {
-    const auto count = number({"n_routed_experts", "num_local_experts", "num_experts"});
-    if (!count || *count <= 1) return;
+    const auto count = number({"n_routed_experts", "num_local_experts", "num_experts", "moe_num_experts"});
+    if (!count) return no_experts();
+    if (*count <= 1) return;
     add("experts", *count);
-    const auto chosen = number({"num_experts_per_tok", "num_experts_per_token", "experts_per_token", "moe_topk"});
+    const auto chosen =
+        number({"num_experts_per_tok", "num_experts_per_token", "experts_per_token", "moe_topk", "moe_k"});
     if (!chosen) return (void)wrong("num_experts_per_tok", "is missing beside the experts");
     add("experts_per_token", *chosen);
     const bool llama4 = type_.starts_with("llama4");
@@ -166,14 +186,25 @@ class ConfigReader {
     if (width != ffn) add("moe_ffn", width);
     const std::int64_t shared = number({"shared_expert_intermediate_size"}).value_or(0);
     const std::int64_t by_width = width > 0 ? shared / width : 0;
-    add("shared_experts", number({"n_shared_experts"}).value_or(llama4 ? 1 : by_width));
-    std::int64_t dense = number({"first_k_dense_replace"}).value_or(0);
+    const auto stated = number({"n_shared_experts", "num_shared_experts", "moe_num_shared_experts"});
+    add("shared_experts", stated.value_or(llama4 ? 1 : by_width));
+    std::int64_t dense = number({"first_k_dense_replace", "moe_layer_start_index"}).value_or(0);
     if (const auto step = number({llama4 ? "interleave_moe_layer_step" : "decoder_sparse_step"}); step && *step > 1) {
       dense = layers - layers / *step;
     }
     const Json* const only_dense = find({"mlp_only_layers"}, text_);
     if (only_dense != nullptr && only_dense->is_array()) dense += static_cast<std::int64_t>(only_dense->size());
     add("dense_layers", dense);
+  }
+
+  /// Experts under a name that is not known here must not make a dense model.
+  void no_experts() {
+    for (const auto& [key, value] : text_.items()) {
+      if (key.find("expert") == std::string::npos || !value.is_number_integer() || value <= 1) continue;
+      return (void)wrong(key.c_str(),
+                         "is of experts, and their number has no name that is known here: num_experts, "
+                         "n_routed_experts, num_local_experts, moe_num_experts");
+    }
   }
 
   /// As engines serve it: 32 bits are loaded as 16.

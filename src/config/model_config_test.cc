@@ -97,6 +97,25 @@ TEST(ModelConfig, NamesWhatIsMissingOrNotModelled) {
   EXPECT_EQ(refused(whole + "}"), "accepted");
   EXPECT_NE(refused(whole + R"(,"layer_types":["linear_attention","full_attention"]})").find("linear_attention"),
             std::string::npos);
+  for (const char* hybrid :
+       {R"("mamba_d_state":16)", R"("attn_layer_period":8)", R"("hybrid_override_pattern":"M-M*")",
+        R"("full_attention_interval":4)", R"("linear_attn_config":{})", R"("attn_type_list":[1,0])"}) {
+    EXPECT_NE(refused(whole + "," + hybrid + "}").find("layers without attention"), std::string::npos) << hybrid;
+  }
+  EXPECT_EQ(refused(whole + R"(,"attn_type_list":[1,1]})"), "accepted");
+  EXPECT_EQ(refused(whole + R"(,"full_attention_interval":4,"layer_types":["full_attention","full_attention"]})"),
+            "accepted");
+  EXPECT_NE(refused(whole + R"(,"num_selected_experts":2})").find("num_selected_experts is of experts"),
+            std::string::npos);
+  EXPECT_EQ(refused(whole + R"(,"num_experts":0,"num_experts_per_tok":2})"), "accepted");
+  const auto ernie = llm_from_text(whole + R"(,"moe_num_experts":64,"moe_k":6,"moe_intermediate_size":1536,
+        "moe_num_shared_experts":2,"moe_layer_start_index":1})",
+                                   "m/config.json");
+  ASSERT_TRUE(ernie) << ernie.error().message();
+  EXPECT_EQ(ernie->experts, 64);
+  EXPECT_EQ(ernie->experts_per_token, 6);
+  EXPECT_EQ(ernie->shared_experts, 2);
+  EXPECT_EQ(ernie->dense_layers, 1);
   EXPECT_NE(refused(whole + R"(,"quantization_config":{"quant_method":"bitsandbytes"}})").find("bitsandbytes"),
             std::string::npos);
   EXPECT_NE(refused(whole + R"(,"num_experts":8})").find("num_experts_per_tok"), std::string::npos);

@@ -297,6 +297,8 @@ INSTANTIATE_TEST_SUITE_P(
         BadSet{"FewerThanNoDrafts", "engine.speculative_tokens=-1", "--set engine.speculative_tokens", ">= 0"},
         BadSet{"TooLittleMemory", "engine.gpu_memory_utilization=0.1", "--set engine.gpu_memory_utilization",
                "impossible fleet"},
+        BadSet{"LongAnswersWithoutRoom", "workload.max_output_tokens=1000000", "--set workload.max_output_tokens",
+               "or lower workload.max_output_tokens"},
         BadSet{"ExpertsOfADenseModel", "fleet.expert_parallel=3", "--set fleet.0.expert_parallel", "must divide"},
         BadSet{"SessionsOfNobody", "workload.sessions=9", "--set workload.sessions",
                "does nothing without workload.session_share above 0"},

@@ -73,6 +73,14 @@ def main() -> None:
         expect(run.returncode == 2 and "--file" in run.stderr, "a file or a task", run)
         run = bench("--file", str(own), *columns, "--horizon", "121", "--no-neural")
         expect(run.returncode == 2 and "120 steps are held out" in run.stderr, "a horizon beyond what is held out", run)
+        for days, weekly in ((6, None), (18, False), (28, False), (30, True)):  # weeks are learned from a month
+            some = [f"{start + datetime.timedelta(hours=i)},{5 + i % 24}" for i in range(24 * days)]
+            own.write_text("when,load\n" + "\n".join(some) + "\n")
+            run = bench("--file", str(own), *columns, "--no-neural")
+            if weekly is None:
+                expect(run.returncode == 2 and "own.csv" in run.stderr and "108 steps are left" in run.stderr, "who needs more", run)
+            else:
+                expect(run.returncode == 0 and ("template, week" in run.stdout) == weekly, f"{days} days of hours", run)
         own.write_text("when,load\n" + "\n".join(hours[:100] + hours[101:]) + "\n")
         run = bench("--file", str(own), *columns, "--no-neural")
         expect(run.returncode == 2 and "own.csv:102" in run.stderr and "7200 s" in run.stderr, "a gap is placed", run)
