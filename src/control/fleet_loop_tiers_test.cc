@@ -94,6 +94,19 @@ struct Tiers {
   }
 };
 
+TEST(FleetLoopTiers, AnInstanceHearsThatTtftsDiffer) {
+  FleetLoopOptions options;
+  std::vector<Slo> by_size(2);
+  by_size[0].ttft = Span::ms(250);
+  by_size[1].ttft = Span::s(2);
+  options.service.objectives = Objectives({}, Classifier({100}, {}), by_size, {});
+  const Tiers fleet(1, options);
+  const Slo* slo = fleet.loop->held_to(InstanceId(0));
+  ASSERT_NE(slo, nullptr) << "its own spec says nothing of it where an agent described it";
+  EXPECT_EQ(slo->ttft, Span::ms(250));
+  EXPECT_TRUE(slo->ttft_varies);
+}
+
 TEST(FleetLoopTiers, AnInstanceIsHeldToTheStrictestTierOfItsPool) {
   Tiers fleet(3);
   for (const std::int32_t i : {0, 1, 2}) EXPECT_EQ(fleet.loop->held_to(InstanceId(i)), nullptr) << "pools are for all";
