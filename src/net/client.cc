@@ -167,14 +167,8 @@ class Upstream final : public Watcher, public Deferred, public std::enable_share
   void send() {
     deadline_ = std::min(loop().now() + client_->options.head_timeout, head_by_);
     sent_ = 0;
-    if (!send_more()) {
-      reading_ = false;  // or the end of a connection that was kept idle would be met twice
-      client_->loop.post([self = shared_from_this(), serial = serial_] {
-        if (self->serial_ == serial && self->handler_) self->broke(CallFailure::Send);
-      });
-      return;
-    }
-    if (sent_ < head_.size() + body_.size()) sending_for_ = handler_;
+    sending_for_ = handler_;
+    send_rest();
     if (handler_) handler_->on_sent();
     read();
   }
@@ -202,6 +196,10 @@ class Upstream final : public Watcher, public Deferred, public std::enable_share
   void send_rest() {
     send_broke_ = !send_more();
     if (send_broke_ || sent_ == head_.size() + body_.size()) sending_for_.reset();
+    if (!send_broke_) return;
+    socket_.note(EPOLLERR);  // there is something to read, if only the end
+    reading_ = false;
+    read();
   }
 
   void read() {
