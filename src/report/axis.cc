@@ -24,9 +24,11 @@ Axis linear_axis(double low, double high, int ticks, std::string unit) {
   const double last = std::ceil(high / step - 1e-9);
   axis.low = first * step;
   axis.high = last * step;
+  const int decimals = std::max(0, -static_cast<int>(std::floor(std::log10(step) + 1e-9)));  // ticks differ in these
   for (double k = first; k <= last + 0.5; k += 1.0) {
     const double at = k * step;
-    axis.ticks.push_back({at, number(at, std::abs(at) >= 100.0 ? 4 : 3)});
+    const int before = at == 0.0 ? 1 : static_cast<int>(std::floor(std::log10(std::abs(at)) + 1e-9)) + 1;
+    axis.ticks.push_back({at, number(at, before + decimals)});
   }
   // "20.0" beside "5" reads as a change of precision: drop decimals that say nothing.
   for (Tick& tick : axis.ticks) {

@@ -399,6 +399,9 @@ TEST(Axis, TicksCoverTheRange) {
     ASSERT_GE(linear.high, high * (1 - 1e-6));
     ASSERT_GE(linear.ticks.size(), 2U);
     ASSERT_LE(linear.ticks.size(), 9U);
+    for (std::size_t k = 1; k < linear.ticks.size() && low > 1e-3; ++k) {  // numbers have nine decimals at most
+      ASSERT_NE(linear.ticks[k].label, linear.ticks[k - 1].label) << low << " " << high;
+    }
     const Axis latency = latency_axis(low, high);
     ASSERT_GE(latency.ticks.size(), 1U) << low << " " << high;
     ASSERT_LE(latency.ticks.size(), 25U) << low << " " << high;
