@@ -12,7 +12,7 @@ TEST(SloJson, IsReadAsWritten) {
   for (const bool varies : {false, true}) {
     slo.ttft_varies = varies;
     const auto read = parse_slo(slo_text(slo));
-    ASSERT_TRUE(read) << read.error().text();
+    ASSERT_TRUE(read) << read.error().message();
     EXPECT_EQ(*read, slo);
   }
   EXPECT_EQ(slo_text({}), "{}");
@@ -23,7 +23,7 @@ TEST(SloJson, NamesWhatItDoesNotTake) {
                            R"({"ttft_varies": false})", R"({"ttft": 250})", "[]"}) {
     EXPECT_FALSE(parse_slo(text)) << text;
   }
-  EXPECT_NE(parse_slo(R"({"ttft_varies": 1})").error().text().find("ttft_varies"), std::string::npos);
+  EXPECT_NE(parse_slo(R"({"ttft_varies": 1})").error().message().find("ttft_varies"), std::string::npos);
 }
 
 }  // namespace
