@@ -74,6 +74,17 @@ struct Upstream {
     return mode == "half" ? R"({"choices":[{"message":)" : nullptr;
   }
   static int words(const std::string& mode) { return mode == "only-done" || mode == "no-words" ? 0 : 5; }
+  /// A stream of /v1/responses; vLLM's last event has the type of the whole behind those of its parts.
+  static void stream_response(net::Exchange& e, bool cut) {
+    e.begin(200, "text/event-stream");
+    e.write("event: response.output_text.delta\ndata: {\"type\":\"response.output_text.delta\",\"delta\":\"a\"}\n\n");
+    if (!cut) {
+      e.write(
+          "event: response.completed\ndata: {\"response\":{\"output\":[{\"type\":\"message\"}],\"usage\":"
+          "{\"input_tokens\":11,\"output_tokens\":3}},\"type\":\"response.completed\"}\n\n");
+    }
+    e.finish();
+  }
   void handle(std::shared_ptr<net::Exchange> e) {
     if (e->path() == "/health") ++probes;
     if (e->path() == "/health" && !answers_health) {
@@ -95,16 +106,7 @@ struct Upstream {
     }
     if (hangs) return parked.push_back(e);
     if (e->path() == "/v1/responses" && body.value("stream", false)) {
-      e->begin(200, "text/event-stream");
-      e->write(
-          "event: response.output_text.delta\ndata: {\"type\":\"response.output_text.delta\",\"delta\":\"a\"}\n\n");
-      // vLLM's has the type of the whole behind those of its parts.
-      if (body.value("user", "") != "cut") {
-        e->write(
-            "event: response.completed\ndata: {\"response\":{\"output\":[{\"type\":\"message\"}],\"usage\":"
-            "{\"input_tokens\":11,\"output_tokens\":3}},\"type\":\"response.completed\"}\n\n");
-      }
-      return e->finish();
+      return stream_response(*e, body.value("user", "") == "cut");
     }
     if (!e->path().ends_with("/completions")) return e->respond(200, "application/json", R"({"data":[1]})");
     const std::string mode = body.value("user", "");
