@@ -1,6 +1,7 @@
 #include "policy/frequency/prefill_load.h"
 
 #include <algorithm>
+#include <cstddef>
 
 #include "base/check.h"
 #include "policy/frequency/clock_choice.h"
@@ -8,8 +9,8 @@
 namespace wattle::policy {
 
 PrefillLoad::PrefillLoad(std::span<const MegaHertz> clocks, const LatencyModel& latency)
-    : clocks_(clocks.begin(), clocks.end()), latency_(&latency) {
-  WATTLE_CHECK(!clocks_.empty() && clocks_.size() <= kMostClocks, "1 to 64 clocks");
+    : clocks_(clocks.begin(), clocks.end()), latency_(&latency), counts_({std::vector<double>(clocks.size())}) {
+  WATTLE_CHECK(!clocks_.empty(), "a load is carried by clocks");
 }
 
 void PrefillLoad::note(const StepShape& shape, Instant start, Instant now) {

@@ -1,7 +1,5 @@
 #pragma once
 // Which clocks sustain the load of a prefill instance. Ours: docs/decisions/0048.
-#include <array>
-#include <cstddef>
 #include <span>
 #include <vector>
 
@@ -24,9 +22,8 @@ class PrefillLoad {
   [[nodiscard]] MegaHertz least(Instant now) const;
 
  private:
-  static constexpr std::size_t kMostClocks = 64;
   struct Counts {
-    std::array<double, kMostClocks> busy_s{};  ///< time of steps, by clock
+    std::vector<double> busy_s;  ///< time of steps, by clock
   };
   std::vector<MegaHertz> clocks_;
   const LatencyModel* latency_;

@@ -40,6 +40,17 @@ TEST(PrefillLoad, TheLowestClockAtWhichPromptsTakeLessTimeThanPasses) {
       << "what was more than two minutes ago is forgotten";
 }
 
+TEST(PrefillLoad, TakesAsManyClocksAsAGpuHas) {
+  const TimePerToken steps;
+  std::vector<MegaHertz> clocks;
+  for (int mhz = 300; mhz < 1'200; mhz += 5) clocks.emplace_back(mhz);
+  clocks.push_back(kFaster);
+  PrefillLoad load(clocks, steps);
+  Instant now = Instant{} + Span::s(1'000);
+  EXPECT_EQ(after(load, now, Span::ms(210), Span::s(200)), MegaHertz{300});
+  EXPECT_EQ(after(load, now, Span::ms(190), Span::s(200)), kFaster);
+}
+
 TEST(PrefillLoad, TheFirstPromptGetsTheHighestClock) {
   const TimePerToken steps;
   PrefillLoad load(kBoth, steps);

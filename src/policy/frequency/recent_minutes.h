@@ -11,12 +11,16 @@ namespace wattle::policy {
 template <typename Counts>
 class RecentMinutes {
  public:
+  /// `none`: counts of nothing, copied at each new minute; of the size that all have.
+  explicit RecentMinutes(Counts none = {}) : recent(none), older(none), none_(std::move(none)) {}
+
   /// Call before counting, with times that do not decrease.
   void advance(Instant now) {
     if (since_ == Instant::never()) since_ = now;
     if (now - since_ < kMinute) return;
     older_lasted_ = now - since_;
-    older = std::exchange(recent, {});
+    std::swap(older, recent);
+    recent = none_;
     since_ = now;
   }
   /// How long both have lasted.
@@ -28,6 +32,7 @@ class RecentMinutes {
 
  private:
   static constexpr Span kMinute = Span::s(60);
+  Counts none_;
   Span older_lasted_;
   Instant since_ = Instant::never();
 };
