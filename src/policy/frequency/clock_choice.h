@@ -1,5 +1,6 @@
 #pragma once
 // EcoFreq's choice of a clock as a pure function, so that routing policies can predict it.
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -49,6 +50,17 @@ struct ClockChoice {
 
 /// No engine iteration takes this long; a longer prediction is considered implausible.
 inline constexpr Span kLongestBelievable = Span::s(600);
+
+/// A predicted step time as something to compute with: never so short that dividing by it is unsafe.
+[[nodiscard]] inline double believed_seconds(const LatencyModel& latency, const StepShape& shape, MegaHertz clock) {
+  return std::clamp(latency.step_time(shape, clock), Span::us(1), kLongestBelievable).seconds();
+}
+
+/// The place among `clocks`, ascending, of this one; of the next higher (else the highest) if it is not among them.
+[[nodiscard]] inline std::size_t place_of(std::span<const MegaHertz> clocks, MegaHertz clock) {
+  const auto at = std::ranges::lower_bound(clocks, clock) - clocks.begin();
+  return std::min(static_cast<std::size_t>(at), clocks.size() - 1);
+}
 
 /// Of clocks 0 to `clocks` - 1, ascending, with predicted times `time(c)`: the lowest such that neither it nor any
 /// above is slower than the highest. Predictions err by some tenths of a percent, so a single lower clock may seem as

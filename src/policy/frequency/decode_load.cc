@@ -18,8 +18,6 @@ constexpr Span kSample = Span::s(1);
 constexpr std::int32_t kStridesWithin = 24;
 constexpr std::int32_t kStrides = 36;
 constexpr double kLeastVariance = 1e-6;
-/// Lower limit of predictions, so that divisions are safe.
-constexpr Span kShortest = Span::us(1);
 
 }  // namespace
 
@@ -35,7 +33,7 @@ DecodeLoad::DecodeLoad(std::span<const MegaHertz> clocks, double late, const Ins
 }
 
 double DecodeLoad::seconds(const StepShape& shape, std::size_t clock) const {
-  return std::clamp(latency_->step_time(shape, clocks_[clock]), kShortest, kLongestBelievable).seconds();
+  return believed_seconds(*latency_, shape, clocks_[clock]);
 }
 
 void DecodeLoad::note(const StepShape& shape, std::int32_t waiting, Span limit, Instant now) {
@@ -64,10 +62,7 @@ void DecodeLoad::count(std::int32_t requests, Instant now) {
   sampled_ = requests;
 }
 
-void DecodeLoad::runs_at(MegaHertz clock) {
-  const auto at = std::ranges::lower_bound(clocks_, clock) - clocks_.begin();
-  clock_ = std::min(static_cast<std::size_t>(at), clocks_.size() - 1);
-}
+void DecodeLoad::runs_at(MegaHertz clock) { clock_ = place_of(clocks_, clock); }
 
 StepShape DecodeLoad::largest(const StepShape& like, Span limit) const {
   const std::int64_t context = like.decode_kv_tokens / like.decode_requests;

@@ -16,7 +16,7 @@ namespace {
 /// s make no difference on the hour of the Azure trace.
 constexpr Span kBucket = Span::s(60);
 constexpr Span kBetweenPrices = Span::s(1);
-/// Lower limit of predictions, so that divisions are safe.
+/// Lower limit of waits, so that divisions are safe.
 constexpr Span kShortest = Span::us(1);
 constexpr std::size_t kAnswers = 128;
 constexpr std::size_t kFirstTokens = 512;
@@ -61,7 +61,7 @@ TimePrice::TimePrice(std::span<const MegaHertz> clocks, double late_tokens, cons
 
 void TimePrice::weigh(const StepShape& shape, Costs& costs) const {
   for (std::size_t c = 0; c < clocks_.size(); ++c) {
-    const double seconds = std::clamp(latency_->step_time(shape, clocks_[c]), kShortest, kLongestBelievable).seconds();
+    const double seconds = believed_seconds(*latency_, shape, clocks_[c]);
     const double effort = seconds * 1e-3 * static_cast<double>(power_->step_power(shape, clocks_[c]).value());
     costs.seconds[c] = seconds;
     costs.efforts[c] = effort;
@@ -124,8 +124,7 @@ void TimePrice::choose_by_price(const Costs& costs, std::int32_t requests, Choic
 void TimePrice::runs_at(MegaHertz clock, Instant now) {
   if (clock == clocks_[clock_]) return;
   note(now);
-  const auto at = std::ranges::lower_bound(clocks_, clock) - clocks_.begin();
-  clock_ = std::min(static_cast<std::size_t>(at), clocks_.size() - 1);
+  clock_ = place_of(clocks_, clock);
 }
 
 void TimePrice::pause(Instant now) {

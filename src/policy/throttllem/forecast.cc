@@ -2,12 +2,12 @@
 
 #include <algorithm>
 
+#include "policy/frequency/clock_choice.h"
+
 namespace wattle::policy {
 
 namespace {
 
-/// No engine iteration takes this long; a prediction beyond it is a broken predictor, not a slow step.
-constexpr Span kLongestBelievable = Span::s(600);
 /// Predicted at a time: a clock that is far too low fails early.
 constexpr std::size_t kChunk = 64;
 
