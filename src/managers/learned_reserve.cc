@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
+
+#include "base/check.h"
 
 namespace wattle::managers {
 
@@ -10,12 +13,32 @@ namespace {
 constexpr double kSteps = 50.0;
 constexpr Span kLongest = Span::s(600);  ///< counts as so long: who was away for longer does not know when it was
 
+std::vector<double> late_alone(const plan::LoadTable& table) {
+  std::vector<double> shares;
+  for (const auto& one : table.classes) shares.push_back(plan::may_be_late(one, 0.0));
+  return shares;
+}
+
+std::vector<std::size_t> own_pools(const PoolMap& pools) {
+  std::vector<std::size_t> own;
+  for (std::size_t c = 0; c < pools.classes(); ++c) own.push_back(pools.pool_of(c));
+  return own;
+}
+
 }  // namespace
 
-LearnedReserve::LearnedReserve(const plan::LoadTable& table, const PoolMap& pools, const LearnedReserveOptions& options)
-    : pools_(pools), options_(options), reserve_(pools.pools(), 0.0) {
-  for (const auto& one : table.classes) late_.push_back(plan::may_be_late(one, options.late));
+LearnedReserve::LearnedReserve(std::vector<double> late_alone, std::vector<std::size_t> pool_of,
+                               const LearnedReserveOptions& options)
+    : options_(options),
+      late_(std::move(late_alone)),
+      pool_of_(std::move(pool_of)),
+      reserve_(pool_of_.empty() ? 0 : std::ranges::max(pool_of_) + 1, 0.0) {
+  WATTLE_CHECK(late_.size() == pool_of_.size(), "both are by class");
+  for (double& share : late_) share += options_.late;
 }
+
+LearnedReserve::LearnedReserve(const plan::LoadTable& table, const PoolMap& pools, const LearnedReserveOptions& options)
+    : LearnedReserve(late_alone(table), own_pools(pools), options) {}
 
 void LearnedReserve::learn(const TurnedOut& fresh, std::span<const PoolWeight> weights, Instant now) {
   const Span since = heard_ == Instant::never() ? Span() : std::clamp(now - heard_, Span(), kLongest);
@@ -43,7 +66,7 @@ void LearnedReserve::learn(const TurnedOut& fresh, std::span<const PoolWeight> w
              static_cast<std::size_t>(w.pool.value()) < reserve_.size();
     };
     for (const PoolWeight& w : weights) sum += is_of(w) ? w.weight : 0.0;
-    if (sum <= 0.0) count(pools_.pool_of(c), 1.0);
+    if (sum <= 0.0) count(pool_of_[c], 1.0);
     for (const PoolWeight& w : weights) {
       if (sum > 0.0 && is_of(w)) count(static_cast<std::size_t>(w.pool.value()), w.weight / sum);
     }

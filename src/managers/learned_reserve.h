@@ -28,7 +28,9 @@ struct LearnedReserveOptions {
 /// capacity does not help.
 class LearnedReserve {
  public:
-  /// `pools` outlives it.
+  /// By class: the share that no instance serves in time, and the pool of its own.
+  LearnedReserve(std::vector<double> late_alone, std::vector<std::size_t> pool_of,
+                 const LearnedReserveOptions& options);
   LearnedReserve(const plan::LoadTable& table, const PoolMap& pools, const LearnedReserveOptions& options);
 
   /// Requests that have finished since the last call, and the pools to which their classes go by the weights in force
@@ -38,9 +40,9 @@ class LearnedReserve {
   [[nodiscard]] std::vector<double> by_pool() const;
 
  private:
-  const PoolMap& pools_;
   LearnedReserveOptions options_;
   std::vector<double> late_;  ///< by class: permitted share of late requests
+  std::vector<std::size_t> pool_of_;
   std::vector<double> reserve_;
   Instant heard_ = Instant::never();
 };

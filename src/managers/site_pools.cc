@@ -87,6 +87,7 @@ SitePools::SitePools(SitePoolsSetup setup, const SitePoolsOptions& options)
       options_(options),
       grams_(std::move(setup_.intensity), std::move(setup_.emissions), of_series(setup_, options)),
       usd_(std::move(setup_.price), std::move(setup_.prices), of_series(setup_, options)),
+      reserve_(setup_.late_alone, std::vector<std::size_t>(setup_.late_alone.size(), 0), options.reserve),
       up_(setup_.nodes.size(), true) {
   WATTLE_CHECK(options_.slot > Span() && options_.epoch >= options_.slot, "an epoch has at least one slot");
   setup_.problem.slot = options_.slot;
@@ -297,6 +298,7 @@ void SitePools::make(Instant now) {
   fill_demand(slots);
   rate_types();
   plan::PoolsOptions planning = options_.planning;
+  for (const double reserve : reserve_.by_pool()) planning.alpha /= 1.0 - reserve;
   const bool all_known = fill_electricity(slots, now, planning.objective);
   auto made = planned(planning);
   if (!made || !made->found()) {
@@ -433,6 +435,7 @@ void SitePools::shed(Plan& plan, const policy::ScalingView& view, bool load_is_k
 Plan SitePools::plan(const policy::ScalingView& view) {
   const bool load_is_known = begun_;
   hear(view);
+  if (view.turned_out != nullptr) reserve_.learn(*view.turned_out, {}, view.now);
   const bool changed = sites_changed(view);
   const bool due = view.now >= next_ && (options_.replans || plans_ == 0);
   if (changed || due || outgrown(view)) {

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "managers/learned_reserve.h"
 #include "managers/site_series.h"
 #include "plan/pools.h"
 #include "policy/scaling/scaling.h"
@@ -27,6 +28,8 @@ struct SitePoolsOptions {
   bool cleanest = false;
   bool pooled = false;  ///< any request may go to any worker, whatever class it was planned for
   bool weighs = false;  ///< workers of a pool get routing weights in proportion to their rated capacity
+  /// Of all workers' capacity, kept free in addition to planning.alpha; given up first where the sites cannot keep it.
+  LearnedReserveOptions reserve;
 };
 
 /// What is planned, and how the planner's terms map to the fleet's.
@@ -54,6 +57,7 @@ struct SitePoolsSetup {
   std::unique_ptr<predict::Forecaster> emissions;  ///< of each site's intensity per slot; null: the last value is used
   std::unique_ptr<predict::Forecaster> prices;     ///< likewise
   std::size_t past_slots = 0;                      ///< of both series, known before the run began, for forecasting
+  std::vector<double> late_alone = {};             ///< by class: share that no worker serves in time; empty: none
   std::vector<double> demand_at_start;             ///< requests per second by class, before any was seen
   /// Expected peak of each class in every slot from the start on, whatever is observed; after the end, its last value.
   /// By class; empty: forecast by `traffic`.
@@ -107,6 +111,7 @@ class SitePools final : public policy::ScalingPolicy {
   SitePoolsSetup setup_;
   SitePoolsOptions options_;
   SiteSeries grams_, usd_;                  ///< per kWh
+  LearnedReserve reserve_;                  ///< all classes share one
   std::vector<bool> up_;                    ///< by node
   std::vector<std::size_t> first_;          ///< by partition: the series of its first type
   std::vector<std::vector<double>> peaks_;  ///< by series (one per type of each partition) and slot

@@ -352,6 +352,37 @@ TEST(SitePools, TheReasonNamesHowFarThePlanHadToGiveIn) {
   EXPECT_EQ(nobody, 0U);
 }
 
+TEST(SitePools, WhileRequestsAreLateMoreWorkersArePlannedAndNoneRefused) {
+  std::map<std::size_t, std::optional<double>> grams{{0, 100.0}, {1, 500.0}};
+  SitePoolsOptions options;
+  options.out_of_turn = true;
+  options.reserve = {.gain = 0.1, .late = 0.01, .most = 0.5};
+  const auto alpha = [&](double late, double per_s) {
+    auto setup = two_sites(grams);
+    setup.late_alone = {0.0, 0.02};
+    setup.demand_at_start = {per_s, per_s};
+    SitesDriver driver(std::move(setup), options);
+    Plan plan;
+    for (int minute = 0; minute <= 30; ++minute) {
+      TurnedOut fresh;
+      for (const int c : {0, 1}) {
+        fresh.add(ClassId(c), ClassId(c), 1000);
+        fresh.add_late(ClassId(c), static_cast<std::int64_t>(1000.0 * late));
+      }
+      const std::vector<double> rates{per_s, per_s};
+      policy::ScalingView view{Instant() + Span::s(60 * minute), rates, {}};
+      view.turned_out = &fresh;
+      plan = driver.policy.plan(view);
+    }
+    EXPECT_EQ(weight_of(plan, 0), 1.0);
+    EXPECT_EQ(weight_of(plan, 1), 1.0);
+    return driver.policy.newest()->alpha;
+  };
+  EXPECT_DOUBLE_EQ(alpha(0.02, 3.0), 1.1) << "0.01, and 0.02 of the second class late alone: as many as may be";
+  EXPECT_NEAR(alpha(0.12, 3.0), 1.1 / (1.0 - 0.3), 1e-9);
+  EXPECT_LT(alpha(0.12, 16.0), 1.13) << "all that the sites can keep";
+}
+
 RC_GTEST_PROP(SitePools, NegativeIntensityStartsNobodyForCredit, ()) {
   std::map<std::size_t, std::optional<double>> grams;
   for (std::size_t n = 0; n < 2; ++n) grams[n] = *rc::gen::inRange(-8000, 1000);

@@ -10,6 +10,7 @@
 
 #include "managers/hierarchy.h"
 #include "managers/instance_manager.h"
+#include "systems/learned_reserve_options.h"
 #include "systems/registry.h"
 
 namespace wattle::config {
@@ -115,17 +116,7 @@ std::vector<config::Option<PlannerOptions>> planner_options() {
        option("install_s", &O::install, "s", kStarting, "Loading weights and KV cache onto the GPUs (paper, Table V)"),
        option("snapshot", &O::snapshot, "VMs start from a snapshot, which saves gpu_init_s and engine_s"),
        option("local_cache", &O::local_cache, "Weights are cached in the cluster, which saves weights_s")});
-  using R = managers::LearnedReserveOptions;
-  config::append<PlannerOptions>(
-      all, "reserve_", {&P::reserve},
-      {option(
-           "gain", &R::gain, "", {0, 10},
-           "Gain of a learned reserve, a share of the instances' capacity kept free in addition to the margins: each "
-           "minute it changes by this, times the share of late requests beyond reserve_late. 0: no reserve (paper)"),
-       option(
-           "late", &R::late, "", {0, 1},
-           "Share of requests that may miss their objectives, in addition to those that no instance can serve in time"),
-       option("most", &R::most, "", {0, 0.95}, "Upper bound of the learned reserve")});
+  config::append<PlannerOptions>(all, "reserve_", {&P::reserve}, learned_reserve_options());
   return all;
 }
 

@@ -14,6 +14,7 @@
 #include "policy/routing/weighted_round_robin.h"
 #include "systems/freesh_modes.h"
 #include "systems/freesh_release.h"
+#include "systems/learned_reserve_options.h"
 #include "systems/registry.h"
 
 namespace wattle::systems {
@@ -159,6 +160,7 @@ struct SitePlannerOptions {
   Outlook traffic = Outlook::Last;
   Outlook emissions = Outlook::Last;
   Span season = Span::s(86'400);
+  managers::LearnedReserveOptions reserve;
 };
 
 std::vector<config::Option<SitePlannerOptions>> site_planner_options() {
@@ -215,6 +217,7 @@ std::vector<config::Option<SitePlannerOptions>> site_planner_options() {
       option("season_s", &P::season, "s", {1, 8'640'000}, "Season of both forecasts, a multiple of slot_s"),
       option("sweet", &P::sweet, "Rate workers at their clock of least energy per token. Off: at the highest clock"),
   };
+  config::append<SitePlannerOptions>(all, "reserve_", {&P::reserve}, learned_reserve_options());
   config::append<SitePlannerOptions>(
       all, "objective.", {&P::objective},
       {option("carbon", &O::carbon, "", kWeight, "Weight of carbon emissions (marginal intensity)"),
@@ -244,6 +247,7 @@ managers::SitePoolsOptions site_pools_options(const SitePlannerOptions& o) {
   options.cleanest = o.cleanest;
   options.pooled = o.pooled;
   options.weighs = o.weighs;
+  options.reserve = o.reserve;
   return options;
 }
 
@@ -325,6 +329,7 @@ Result<void> add_partitions(const SitePlannerOptions& o, const Making& making, c
   if (!listed) return std::unexpected(listed.error());
   auto& partitions = setup.problem.partitions;
   auto classes = measured_types(fleet, modes, o.sweet);
+  setup.late_alone = late_alone(modes);
   if (listed->empty()) {
     auto& types = partitions.emplace_back(making.recipe.name, std::move(classes)).types;
     setup.type_of.emplace_back();

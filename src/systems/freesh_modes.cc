@@ -133,4 +133,14 @@ std::vector<plan::PoolType> measured_types(const SiteFleet& fleet, const std::ve
   return types;
 }
 
+std::vector<double> late_alone(const std::vector<PoolMode>& modes) {
+  std::vector<double> least;
+  for (const auto& mode : modes) {
+    const auto& classes = mode.loads->classes;
+    least.resize(classes.size(), 1.0);
+    for (std::size_t c = 0; c < classes.size(); ++c) least[c] = std::min(least[c], plan::may_be_late(classes[c], 0.0));
+  }
+  return least;
+}
+
 }  // namespace wattle::systems
