@@ -164,7 +164,7 @@ void Simulation::stop(InstanceId instance, Instant now) {
 /// Its engine is dead, and its GPUs are somebody else's.
 void Simulation::gone(InstanceId instance, Instant now) {
   const std::size_t i = index(instance);
-  stretches_.close(i, now);
+  stretches_.close(i, now, engines_[i].iterations());
   lives_.end(i, now);
   ledger_.instance_gone(instance, now);
   end_loans(instance, now);

@@ -269,6 +269,7 @@ struct Played {
   std::vector<Outcome> left_behind;
   std::vector<journal::DecisionRecord> phases;
   std::vector<journal::Sample> samples;
+  std::int64_t steps_in_stretches = 0;
 };
 
 class Collect final : public journal::Sink {
@@ -282,6 +283,7 @@ class Collect final : public journal::Sink {
     if (d.kind == journal::DecisionKind::Phase) into_.phases.push_back(d);
   }
   void sample(const journal::Sample& s) override { into_.samples.push_back(s); }
+  void stretch(const journal::Stretch& s) override { into_.steps_in_stretches += s.steps; }
 
  private:
   Played& into_;
@@ -307,6 +309,7 @@ inline Played play(const Case& c, bool fast_forward, bool sampled = false) {
   setup.faults = c.faults;
   setup.fast_forward = fast_forward;
   setup.check_invariants = true;
+  setup.stretches = true;
   setup.sample_period = sampled ? Span::ms(37) : Span();
   setup.round_trips = c.round_trips;
   setup.fairness = FairnessBasis{{Span::ms(50), Span::ms(10)}, 1.4, 5.0};

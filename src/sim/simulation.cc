@@ -146,7 +146,7 @@ SimulationResult Simulation::run() {
     if (setup_.check_invariants) check(now);
   }
   const Instant end = std::max(last_left_, now);
-  stretches_.close_all(end);
+  for (std::size_t i = 0; i < engines_.size(); ++i) stretches_.close(i, end, engines_[i].iterations());
   ledger_.close(end);
   for (const auto& flight : flights_.places()) {
     if (flight.alive) sink_.left_behind(so_far(flight, ledger_));
@@ -243,14 +243,14 @@ void Simulation::refresh(InstanceId instance, Instant now) {
 
 Hold Simulation::step_starts(const StepReport& report) {
   const std::size_t i = index(report.instance);
-  if (setup_.stretches) stretches_.step(i, report, engines_[i].effective_clock());
+  if (setup_.stretches) stretches_.step(i, report, engines_[i].effective_clock(), engines_[i].iterations());
   if (step_starts_reported()) return loop_.step(i, report, report.start);
   return ended_reports() ? loop_.ahead(i, report) : Hold::forever();
 }
 
 void Simulation::goes_idle(InstanceId instance, Instant at) {
   const std::size_t i = index(instance);
-  stretches_.close(i, at);
+  stretches_.close(i, at, engines_[i].iterations());
   if (step_starts_reported()) loop_.step(i, engines_[i].report(at), at);
   if (!ended_reports()) return;
   Event event{at + kHeartbeat, EventClass::Heartbeat, 0, 0, 0, instance, Span()};

@@ -51,6 +51,7 @@ TEST_P(FastForward, RequestsAndEnergyAreConserved) {
     }
   }
   EXPECT_EQ(tokens, s.tokens.output);
+  EXPECT_EQ(r.steps_in_stretches, s.sim.iterations) << "also of steps that are simulated together";
   EXPECT_NEAR(booked.joules().value(), s.energy.prefill.value() + s.energy.decode.value(), 1e-6);
   EXPECT_NEAR(s.energy.busy.value() + s.energy.idle.value(), s.energy.total.value(), 1e-9 * s.energy.total.value());
   if (c.faults.empty()) {
