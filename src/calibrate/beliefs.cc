@@ -133,15 +133,21 @@ std::vector<predict::StepSample> profile_engine(const engine::StepModel& model, 
 }
 
 Result<std::shared_ptr<const predict::LinearFit>> fit_samples(const std::vector<predict::StepSample>& samples,
-                                                              bool published) {
+                                                              const LlmSpec& llm, bool published) {
   static std::mutex mutex;
   static std::map<std::pair<std::uint64_t, bool>, std::shared_ptr<const predict::LinearFit>> known;
+  const predict::WindowedLayers windowed{llm.sliding_window, static_cast<double>(llm.windowed_layers) / llm.layers};
 
   // Profiling costs far less than fitting, and a profile says all that the fit depends on.
-  const std::pair key{digest_of(samples), published};
+  Digest digest;
+  digest.add(digest_of(samples));
+  digest.add(windowed.window);
+  digest.add(llm.windowed_layers);
+  const std::pair key{digest.value(), published};
   const std::scoped_lock lock(mutex);
   if (const auto found = known.find(key); found != known.end()) return found->second;
   predict::LinearFitOptions options;
+  options.windowed = windowed;
   options.published_prefill = published;
   options.find_host = !published;
   auto fitted = predict::fit_linear(samples, options);
@@ -154,7 +160,7 @@ Result<std::shared_ptr<const predict::LinearFit>> fit_samples(const std::vector<
 Result<std::shared_ptr<const predict::LinearFit>> fit_latency(const engine::StepModel& model,
                                                               const engine::EngineOptions& options,
                                                               std::span<const MegaHertz> clocks) {
-  return fit_samples(profile_engine(model, options, clocks));
+  return fit_samples(profile_engine(model, options, clocks), model.llm());
 }
 
 std::vector<predict::StepSample> sample_engine(const engine::StepModel& model, const engine::EngineOptions& options,
@@ -348,7 +354,7 @@ Result<LatencyBelief> believe_latency(const PredictorOptions& o, const Predictor
       auto profile = profile_engine(model, options, clocks);
       scale(profile, context.measurement.profile_scale);
       scatter(profile, context.measurement.sample_noise);
-      const auto fit = fit_samples(profile);
+      const auto fit = fit_samples(profile, model.llm());
       if (!fit) return std::unexpected(fit.error());
       training.lines = std::shared_ptr<const predict::LinearLatency>(*fit, &(*fit)->model);
     }
@@ -359,7 +365,7 @@ Result<LatencyBelief> believe_latency(const PredictorOptions& o, const Predictor
   } else {
     auto line = measured;
     if (!line) {
-      const auto fit = fit_samples(samples, published);
+      const auto fit = fit_samples(samples, model.llm(), published);
       if (!fit) return std::unexpected(fit.error());
       line = std::shared_ptr<const predict::LinearLatency>(*fit, &(*fit)->model);
     }

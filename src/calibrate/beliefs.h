@@ -50,9 +50,10 @@ struct PredictorContext {
                                                                             const engine::EngineOptions& options,
                                                                             std::span<const MegaHertz> clocks);
 
-/// Fits existing samples. `published`: EcoPred's published form, without host time (see predict::LinearFitOptions).
+/// Fits existing samples of an engine of this model. `published`: EcoPred's published form, without host time (see
+/// predict::LinearFitOptions).
 [[nodiscard]] Result<std::shared_ptr<const predict::LinearFit>> fit_samples(
-    const std::vector<predict::StepSample>& samples, bool published = false);
+    const std::vector<predict::StepSample>& samples, const LlmSpec& llm, bool published = false);
 
 /// GreenServe's offline profile: steps drawn from the feasible ranges, half of them uniformly (as published), half
 /// log-uniformly, because most served steps are small; 1,500 decode and 1,500 prefill steps per clock

@@ -50,7 +50,7 @@ Result<std::shared_ptr<const PowerModel>> believe_power(const PredictorOptions& 
 
   if (!predictor.file.empty()) return measured_power(predictor, context);
   const auto times = profile_engine(model, options, clocks);
-  const auto time = fit_samples(times);
+  const auto time = fit_samples(times, model.llm());
   if (!time) return std::unexpected(time.error());
   std::vector<predict::StepSample> energies;
   energies.reserve(times.size());
@@ -64,6 +64,7 @@ Result<std::shared_ptr<const PowerModel>> believe_power(const PredictorOptions& 
   if (const auto found = known.find(digest.value()); found != known.end()) return found->second;
   const predict::LinearCoefficients& lines = (*time)->model.coefficients();
   predict::LinearFitOptions form;
+  form.windowed = lines.windowed;
   form.tile_ends = lines.tile_ends;
   form.find_tiles = false;
   form.prefill_ends = lines.prefill_ends;

@@ -1,12 +1,12 @@
 #pragma once
-// Least squares with non-negative coefficients for up to three features, plain and robust. Exact and deterministic.
+// Least squares with non-negative coefficients for up to four features, plain and robust. Exact and deterministic.
 #include <array>
 #include <cstddef>
 #include <span>
 
 namespace wattle::predict {
 
-inline constexpr std::size_t kMaxFeatures = 3;
+inline constexpr std::size_t kMaxFeatures = 4;
 using Coefficients = std::array<double, kMaxFeatures>;
 
 struct Row {
@@ -26,7 +26,7 @@ class Moments {
     Coefficients coefficients{};
     double residual = 0.0;  ///< weighted sum of squared errors, >= 0
   };
-  /// The exact non-negative optimum: it is the unconstrained optimum on its own support, and there are at most 8
+  /// The exact non-negative optimum: it is the unconstrained optimum on its own support, and there are at most 16
   /// supports. Features without variation get coefficient 0.
   [[nodiscard]] Solution solve_non_negative() const;
 

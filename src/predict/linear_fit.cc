@@ -148,6 +148,7 @@ std::vector<std::int64_t> range_ends(std::span<const StepSample> samples, const 
 
 Result<LinearFit> fit_linear(std::span<const StepSample> samples, const LinearFitOptions& options) {
   LinearCoefficients c;
+  c.windowed = options.windowed;
   if (options.find_host) {
     c.host = find_host_line(samples);
     c.prompt_host = find_prompt_host_line(samples);
@@ -185,8 +186,13 @@ Result<LinearFit> fit_linear(std::span<const StepSample> samples, const LinearFi
       const auto range = std::ranges::lower_bound(c.prefill_ends, s.shape.prefill_tokens) - c.prefill_ends.begin();
       if (!host_bound(c.prompt_host, s)) {
         at.prefill.push_back({{tokens, 1.0, 0.0}, y});
-        at.prefill_ranges[static_cast<std::size_t>(range)].push_back(
-            {{tokens, options.prefill_pairs ? static_cast<double>(s.shape.prefill_context_tokens) : 0.0, 1.0}, y});
+        Row row{{tokens, 0.0, 1.0}, y};
+        if (options.prefill_pairs) {
+          row.x[1] = static_cast<double>(c.windowed.seen(s.shape.prefill_context_tokens, s.shape.prefill_tokens));
+          const bool with_host = c.prompt_host.ns_per_request > 0.0;  // which then has the prompts' time
+          row.x[3] = with_host ? 0.0 : s.shape.prefill_requests;
+        }
+        at.prefill_ranges[static_cast<std::size_t>(range)].push_back(row);
       }
       const bool first = c.prefill_tokens_max == 0;
       c.prefill_tokens_min = first ? s.shape.prefill_tokens : std::min(c.prefill_tokens_min, s.shape.prefill_tokens);
@@ -216,7 +222,7 @@ Result<LinearFit> fit_linear(std::span<const StepSample> samples, const LinearFi
     if (!options.published_prefill) {
       fitted.mixed = MixedLine{};
       for (const Coefficients& plane : fit_groups(rows.prefill_ranges)) {
-        fitted.prefill_ranges.push_back({plane[0], plane[1], plane[2]});
+        fitted.prefill_ranges.push_back({plane[0], plane[1], plane[2], plane[3]});
       }
     }
     for (const Coefficients& plane : fit_tiles(rows)) fitted.decode.push_back({plane[0], plane[1], plane[2]});

@@ -14,10 +14,13 @@ struct LinearFitOptions {
   std::vector<std::int32_t> tile_ends;
   bool find_tiles = true;
   bool find_host = false;  ///< detect host time (host_line.h); false: T_D is its planes only, as published
-  /// The published form T_P = a N_tok + c. Otherwise ranges of N_tok, each with a term for the prompts' attention.
+  /// The published form T_P = a N_tok + c. Otherwise ranges of N_tok, each with terms for the prompts' attention and
+  /// number.
   bool published_prefill = false;
-  /// Whether ranges have that term; otherwise each is linear in N_tok.
+  /// Whether ranges have those terms; otherwise each is linear in N_tok.
   bool prefill_pairs = true;
+  /// The model's, for those terms.
+  WindowedLayers windowed = {};
   /// Largest N_tok of each range but the last; empty: 8, 32, 64 and powers of two up to 4096, as far as every range has
   /// samples.
   std::vector<std::int64_t> prefill_ends;

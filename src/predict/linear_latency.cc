@@ -68,7 +68,8 @@ Result<LinearLatency> LinearLatency::make(LinearCoefficients c) {
     bool all_sound =
         sound(clock.prefill.ns_per_token) && sound(clock.prefill.ns) && sound(mixed.ns) && sound(mixed.ns_per_request);
     for (const auto& plane : clock.prefill_ranges) {
-      all_sound = all_sound && sound(plane.ns_per_token) && sound(plane.ns_per_pair) && sound(plane.ns);
+      all_sound = all_sound && sound(plane.ns_per_token) && sound(plane.ns_per_pair) && sound(plane.ns_per_prompt) &&
+                  sound(plane.ns);
     }
     for (const auto& plane : clock.decode) {
       all_sound = all_sound && sound(plane.ns_per_request) && sound(plane.ns_per_kv_token) && sound(plane.ns);
@@ -76,6 +77,9 @@ Result<LinearLatency> LinearLatency::make(LinearCoefficients c) {
     if (!all_sound) {
       return bad_input(where, fmt::format("a coefficient at {} MHz is negative or not finite", previous));
     }
+  }
+  if (c.windowed.window < 0 || !(c.windowed.share >= 0.0 && c.windowed.share <= 1.0)) {
+    return bad_input(where, "the window of some layers is negative, or their share not in [0, 1]");
   }
   for (const HostLine& host : {c.host, c.prompt_host}) {
     if (sound(host.ns) && sound(host.ns_per_request)) continue;
@@ -93,10 +97,11 @@ LinearLatency::LinearLatency(LinearCoefficients coefficients)
   for (const auto& clock : coefficients_.clocks) {
     mhz_.push_back(clock.clock.value());
     if (clock.prefill_ranges.empty()) {
-      prompts_.push_back({to_fixed(clock.prefill.ns_per_token), 0, to_fixed(clock.prefill.ns)});
+      prompts_.push_back({to_fixed(clock.prefill.ns_per_token), 0, 0, to_fixed(clock.prefill.ns)});
     }
     for (const auto& plane : clock.prefill_ranges) {
-      prompts_.push_back({to_fixed(plane.ns_per_token), to_fixed(plane.ns_per_pair), to_fixed(plane.ns)});
+      prompts_.push_back({to_fixed(plane.ns_per_token), to_fixed(plane.ns_per_pair), to_fixed(plane.ns_per_prompt),
+                          to_fixed(plane.ns)});
     }
     auto& mixed = mixed_.emplace_back();
     if (clock.mixed) mixed = {to_fixed(clock.mixed->ns_per_request), 0, to_fixed(clock.mixed->ns)};
@@ -111,16 +116,18 @@ std::size_t LinearLatency::tile_of(std::int32_t requests) const {
   return static_cast<std::size_t>(std::ranges::lower_bound(ends, requests) - ends.begin());
 }
 
-std::int64_t LinearLatency::prompt_time(std::int64_t tokens, std::int64_t pairs, std::size_t clock_index) const {
+std::int64_t LinearLatency::prompt_time(std::int64_t tokens, std::int64_t pairs, std::int32_t prompts,
+                                        std::size_t clock_index) const {
   const auto& ends = coefficients_.prefill_ends;
   const auto range = static_cast<std::size_t>(std::ranges::lower_bound(ends, tokens) - ends.begin());
   const FixedPrompt& p = prompts_[clock_index * ranges_ + range];
-  return clamp(Int128{p.per_token} * tokens + Int128{p.per_pair} * pairs + p.constant);
+  return clamp(Int128{p.per_token} * tokens + Int128{p.per_pair} * pairs + Int128{p.per_prompt} * prompts + p.constant);
 }
 
 LinearLatency::Line LinearLatency::line_at(const StepShape& shape, std::size_t clock_index, std::size_t tile) const {
+  const std::int64_t pairs = coefficients_.windowed.seen(shape.prefill_context_tokens, shape.prefill_tokens);
   if (shape.decode_requests == 0) {
-    return {prompt_time(shape.prefill_tokens, shape.prefill_context_tokens, clock_index), 0,
+    return {prompt_time(shape.prefill_tokens, pairs, shape.prefill_requests, clock_index), 0,
             at(prompt_host_.per_request, shape.prefill_requests, prompt_host_.constant)};
   }
   const FixedPlane& plane = planes_[clock_index * tiles_ + tile];
@@ -128,11 +135,11 @@ LinearLatency::Line LinearLatency::line_at(const StepShape& shape, std::size_t c
             at(host_.per_request, shape.decode_requests, host_.constant)};
   if (shape.prefill_tokens > 0) {
     const std::int64_t tokens = clamp(Int128{shape.prefill_tokens} + shape.decode_requests);
-    const std::int64_t pass = prompt_time(tokens, shape.prefill_context_tokens, clock_index);
+    const std::int64_t pass = prompt_time(tokens, pairs, shape.prefill_requests, clock_index);
     if (const auto& more = mixed_[clock_index]) {
       line.base = clamp(Int128{pass} + Int128{more->per_request} * shape.decode_requests + more->constant);
     } else {
-      const Int128 longer = std::max<Int128>(0, Int128{pass} - prompt_time(shape.decode_requests, 0, clock_index));
+      const Int128 longer = std::max<Int128>(0, Int128{pass} - prompt_time(shape.decode_requests, 0, 0, clock_index));
       line.base = clamp(std::max<Int128>(pass, Int128{line.base} + longer));
     }
   }

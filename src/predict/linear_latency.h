@@ -1,6 +1,9 @@
 #pragma once
 // EcoPred, the linear form (VoltanaLLM): T_P = a N_tok + c per clock, T_D = a N_req + b N_kv + c per clock and tile.
-// Ours adds the prompt's attention to T_P, and ranges of N_tok: T_P = a N_tok + b N_ctx + c per clock and range.
+// Ours adds the prompts' attention and number to T_P, and ranges of N_tok: T_P = a N_tok + b N_ctx + d N_prompts + c
+// per clock and range.
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -17,11 +20,25 @@ struct PrefillLine {
   double ns = 0.0;
 };
 
-/// T_P = ns_per_token x N_tok + ns_per_pair x N_ctx + ns, N_ctx = StepShape::prefill_context_tokens.
+/// Layers of which no token sees more than a window of its context.
+struct WindowedLayers {
+  std::int32_t window = 0;  ///< tokens
+  double share = 0.0;       ///< of all layers, in [0, 1]
+
+  /// Of StepShape::prefill_context_tokens of a step with so many prompt tokens: those seen by the mean layer.
+  [[nodiscard]] std::int64_t seen(std::int64_t context_tokens, std::int64_t tokens) const {
+    const std::int64_t beyond = std::max<std::int64_t>(0, context_tokens - tokens * window);
+    return share > 0.0 ? context_tokens - std::llround(share * static_cast<double>(beyond)) : context_tokens;
+  }
+};
+
+/// T_P = ns_per_token x N_tok + ns_per_pair x N_ctx + ns_per_prompt x N_prompts + ns, N_prompts =
+/// StepShape::prefill_requests and N_ctx = StepShape::prefill_context_tokens as far as it is seen.
 struct PrefillPlane {
   double ns_per_token = 0.0;
   double ns_per_pair = 0.0;
   double ns = 0.0;
+  double ns_per_prompt = 0.0;
 };
 
 /// T_D = ns_per_request x N_req + ns_per_kv_token x N_kv + ns.
@@ -62,6 +79,7 @@ struct LinearCoefficients {
   std::vector<ClockCoefficients> clocks;  ///< ascending clock
   HostLine host;                          ///< ours: lower bound of T_D at any clock
   HostLine prompt_host;                   ///< ours: lower bound of T_P, by StepShape::prefill_requests
+  WindowedLayers windowed;                ///< ours, of the model: for PrefillPlane
   // The measured range; beyond it predictions are extrapolated.
   std::int64_t prefill_tokens_min = 0;
   std::int64_t prefill_tokens_max = 0;
@@ -78,7 +96,7 @@ struct LinearCoefficients {
 class LinearLatency final : public LatencyModel {
  public:
   /// Errors: no clock, clocks, tiles or ranges not ascending, plane count not tile (range) count, a coefficient
-  /// negative or not finite.
+  /// negative or not finite, a share of windowed layers that is none.
   [[nodiscard]] static Result<LinearLatency> make(LinearCoefficients coefficients);
 
   [[nodiscard]] Span step_time(const StepShape& shape, MegaHertz clock) const override;
@@ -114,12 +132,14 @@ class LinearLatency final : public LatencyModel {
   struct FixedPrompt {
     std::int64_t per_token = 0;
     std::int64_t per_pair = 0;
+    std::int64_t per_prompt = 0;
     std::int64_t constant = 0;
   };
 
   explicit LinearLatency(LinearCoefficients coefficients);
   [[nodiscard]] std::size_t tile_of(std::int32_t requests) const;
-  [[nodiscard]] std::int64_t prompt_time(std::int64_t tokens, std::int64_t pairs, std::size_t clock_index) const;
+  [[nodiscard]] std::int64_t prompt_time(std::int64_t tokens, std::int64_t pairs, std::int32_t prompts,
+                                         std::size_t clock_index) const;
   [[nodiscard]] Line line_at(const StepShape& shape, std::size_t clock_index, std::size_t tile) const;
 
   LinearCoefficients coefficients_;

@@ -11,6 +11,7 @@ LatencyRefit linear_refit(std::vector<StepSample> profile, std::shared_ptr<const
     auto samples = level_profile(profile, *offline, served);
     samples.insert(samples.end(), served.begin(), served.end());
     LinearFitOptions options;
+    options.windowed = offline->coefficients().windowed;
     options.tile_ends = offline->coefficients().tile_ends;
     options.find_tiles = false;
     options.published_prefill = published;
