@@ -1,16 +1,12 @@
 #pragma once
 // Option records: one per key a person can write. From a record come parsing, checking, --set, defaults and the
 // generated reference, so none of them can disagree with another.
-#include <cstddef>
-#include <cstdint>
 #include <functional>
 #include <initializer_list>
 #include <limits>
-#include <span>
 #include <string>
 #include <type_traits>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "config/option_codec.h"

@@ -2,7 +2,6 @@
 // Which addresses may be connected to.
 #include <array>
 #include <cstdint>
-#include <string>
 #include <string_view>
 #include <vector>
 

@@ -3,7 +3,6 @@
 // one chunk of a streamed answer. Bodies are passed on without being rebuilt. Pure.
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
-#include <optional>
 #include <string>
 #include <string_view>
 

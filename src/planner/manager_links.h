@@ -1,6 +1,5 @@
 #pragma once
 // The executor's side of pool managers that are processes of their own.
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
