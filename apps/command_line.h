@@ -1,10 +1,8 @@
 #pragma once
 // Flags and subcommands. CLI11 does the work behind command_line.cc: compiling it takes several seconds, so that one
 // file includes it and the subcommands do not.
-#include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>

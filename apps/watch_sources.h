@@ -3,7 +3,6 @@
 // plans ever waits for one. What a source said holds until its step is over, and for the age that the site allows; then
 // the intensity is unknown, whatever the reason, and the log says so once.
 #include <functional>
-#include <map>
 #include <mutex>
 #include <optional>
 #include <string>

@@ -1,8 +1,8 @@
 # What a row of the table in libraries.cmake turns into. Kept apart from the table so that tests/arch can run the same
 # functions over a house that breaks the rules, and show that the checks catch it.
 
-# Tests worth repeating under a sanitizer in every `make test`: what threads or hostile bytes could break. The target and
-# the label let a sanitizer build leave out the rest. A preset lists the groups (a library, or a folder of tests/) in
+# Tests worth repeating under a sanitizer in every `make test`: what threads, hostile bytes or hostile numbers could break. The
+# target and the label let a sanitizer build leave out the rest. A preset lists the groups (a library, or a folder of tests/) in
 # WATTLE_SANITIZED_TESTS; the other two arguments are a test's target and its name in ctest.
 add_custom_target(sanitized_tests)
 function(wattle_sanitized group target test)
@@ -52,7 +52,7 @@ function(wattle_add_library row)
   if(name IN_LIST WATTLE_COLD)
     target_compile_options(wattle_${name} PRIVATE $<$<CONFIG:Release>:-O1>)
   endif()
-  if(NOT WATTLE_SANITIZE_ALL AND name IN_LIST WATTLE_ARITHMETIC)
+  if(NOT WATTLE_SANITIZE_ALL AND name IN_LIST WATTLE_ARITHMETIC AND NOT name IN_LIST WATTLE_SANITIZED_TESTS)
     set_target_properties(wattle_${name} PROPERTIES WATTLE_PLAIN ON)  # compiled for release: in the compiler's cache
   endif()
   target_include_directories(wattle_${name} PUBLIC ${PROJECT_SOURCE_DIR}/src)

@@ -51,8 +51,10 @@ endif()
 # Runs once a process, not once a request or step: -O1 in a release, where compiling at -O3 would be most of `make build`.
 set(WATTLE_COLD calibrate config experiment feeds launch loadgen neural planner report reproduce systems)
 
-# Values in, values out: neither a thread nor a stranger's byte reaches these but through what the others have checked. What
-# `make test` repeats under a sanitizer has them without it; `make test-asan` and `make test-tsan` have everything with it.
+# Values in, values out: no thread reaches these, and no client's bytes before other libraries have checked them. Where
+# `make test` repeats tests under a sanitizer, these are built without it unless their own tests are among the repeated ones
+# (policy's are: its decisions follow from numbers that clients and engines send). `make test-asan` and `make test-tsan` build
+# everything with it.
 set(WATTLE_ARITHMETIC policy predict plan engine report sim learn feeds calibrate managers systems experiment)
 
 include(house)

@@ -8,16 +8,16 @@
 
 namespace wattle {
 
-/// The file's bytes, followed by nothing. Errors: missing file, a directory, no permission (BadInput, where = path).
+/// The file's bytes. Errors: missing file, a directory, no permission (BadInput, where = path).
 [[nodiscard]] Result<std::string> read_file(const std::string& path);
 
 /// Writes over the file; an error may leave part of it. Errors: External, where = path.
 [[nodiscard]] Result<void> write_file(const std::string& path, std::string_view bytes);
 /// Replaces the file in one step: a reader finds all of it or what was there before, which an error leaves as it was.
-/// One writer at a time. What is no file (a pipe, a terminal) is written to. Errors: External, where = path.
+/// One writer at a time. Pipes and terminals are written to directly. Errors: External, where = path.
 [[nodiscard]] Result<void> replace_file(const std::string& path, std::string_view bytes);
 
-/// TMPDIR's, or /tmp where that names nothing.
+/// The folder named by TMPDIR, or /tmp if that is unset.
 [[nodiscard]] std::filesystem::path temporary_folder();
 
 }  // namespace wattle

@@ -1,5 +1,5 @@
 #pragma once
-// A file that one process at a time holds: the kernel lets go of it when that process, and all that inherited the
+// A file that one process at a time holds locked: the kernel unlocks it when that process, and all that inherited the
 // descriptor, have ended.
 #include <string>
 
@@ -9,8 +9,8 @@ namespace wattle {
 
 class FileLock {
  public:
-  /// Makes the file where there is none, and waits up to `patience_s` for another holder. Errors: External, where =
-  /// path: it cannot be created; `taken`: what it means that somebody still holds it.
+  /// Creates the file if it does not exist, and waits up to `patience_s` for another holder. Errors: External, where =
+  /// path: it cannot be created; `taken`: the message if another process still holds it.
   [[nodiscard]] static Result<FileLock> take(const std::string& path, const std::string& taken, int patience_s);
   ~FileLock();
   FileLock(FileLock&& other) noexcept;

@@ -1,5 +1,5 @@
 #pragma once
-// Text that is none: files as they are downloaded.
+// Recognises compressed files in the place of text, such as downloads that were not unpacked.
 #include <string>
 #include <string_view>
 

@@ -1,5 +1,5 @@
 #pragma once
-// The same work on several threads, for loops whose turns know nothing of each other.
+// Runs the independent iterations of a loop on several threads.
 #include <algorithm>
 #include <atomic>
 #include <cstddef>

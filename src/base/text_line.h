@@ -1,5 +1,5 @@
 #pragma once
-// Where in a text something is, as people count.
+// Line numbers of positions in a text.
 #include <algorithm>
 #include <cstddef>
 #include <string_view>

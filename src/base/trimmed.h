@@ -1,5 +1,5 @@
 #pragma once
-// Fields of lines as people and other programs write them.
+// Fields of lines without surrounding blanks.
 #include <string_view>
 
 namespace wattle {

@@ -1,7 +1,6 @@
 #pragma once
 // Load profiles by name and version, in a directory shared by all clusters and a local cache (DynamoLLM, HPCA 2025,
 // section IV-A).
-#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>

@@ -1,6 +1,6 @@
 #pragma once
-// wattle.toml: one deployment. What gateway, agents and planner have to agree on stands in it once; each process takes
-// its flags from it, and a flag that is given on the command line holds instead.
+// wattle.toml describes one deployment: it states once what gateway, agents and planner must agree on. Each process
+// takes its flags from it; flags on the command line take precedence.
 #include <cstdint>
 #include <initializer_list>
 #include <string>
@@ -14,14 +14,14 @@
 
 namespace wattle::config {
 
-/// A flag and where the file says it.
+/// A flag and its place in the file.
 struct FlagText {
   std::string name;  ///< "--listen"
   std::string value;
   std::string where;  ///< file:line
 };
 
-/// What all of them believe: [fleet].
+/// The beliefs that all processes share: [fleet].
 struct DeploymentFleet {
   std::string recipe;
   std::string gpu;
@@ -43,7 +43,7 @@ struct DeploymentSlo {
 struct DeploymentNode {
   std::string name;
   std::string agent;           ///< HOST:PORT of its admin plane
-  double watt_budget_w = 0.0;  ///< what its GPUs may draw together; 0: anything
+  double watt_budget_w = 0.0;  ///< limit on the power of all its GPUs together; 0: none
 };
 
 /// One engine: [[worker]].
@@ -61,21 +61,21 @@ struct DeploymentWorker {
 
 class Deployment {
  public:
-  /// Errors: not TOML, an unknown key, a worker's node that does not stand here; each with file and line.
+  /// Errors: not TOML, an unknown key, a worker's node that is not in the file; each with file and line.
   [[nodiscard]] static Result<Deployment> from_text(std::string_view text, const std::string& file);
   [[nodiscard]] static Result<Deployment> load(const std::string& file);
 
   [[nodiscard]] std::vector<FlagText> gateway() const;
-  /// Of the node named; empty: the only one. Errors: there is no such node, or more than one and none named.
+  /// `node`: a name; empty: the only node. Errors: there is no such node, or several and none is named.
   [[nodiscard]] Result<std::vector<FlagText>> agent(const std::string& node) const;
   [[nodiscard]] std::vector<FlagText> planner() const;
   [[nodiscard]] const std::vector<DeploymentNode>& nodes() const { return nodes_; }
   [[nodiscard]] bool has_planner() const { return !planner_.empty(); }
-  /// The command line of each process that has something to do here, flag by flag.
+  /// The command line of each process of the deployment, flag by flag.
   [[nodiscard]] std::string effective_text() const;
 
  private:
-  /// Recipe, scenario and overrides; and with what is believed of the hardware.
+  /// Flags for recipe, scenario and overrides; the second also has the beliefs about the hardware.
   [[nodiscard]] std::vector<FlagText> common() const;
   [[nodiscard]] std::vector<FlagText> believed() const;
   void add_fleet(std::vector<FlagText>& to, const std::string& key, const std::string& value) const;
@@ -92,7 +92,7 @@ class Deployment {
   std::vector<std::string> worker_names_;   ///< net::engine_name, by worker
   std::vector<std::string> worker_wheres_;  ///< by worker
   std::vector<std::string> node_wheres_;
-  /// What is written under [gateway], [agent] and [planner]: flags of that process, `_` for `-`.
+  /// The contents of [gateway], [agent] and [planner]: flags of that process, with `_` for `-`.
   std::vector<FlagText> gateway_;
   std::vector<FlagText> agent_;
   std::vector<FlagText> planner_;

@@ -1,6 +1,6 @@
 #pragma once
-// From entries (a file's, or --set) to a struct, through its option records. Everything unknown, ill-typed or out of
-// bounds is refused with its place and what would be right.
+// Fills a struct from entries (of a file, or --set) through its option records. Anything unknown, of the wrong type or
+// out of bounds is refused, with its place and the remedy.
 #include <map>
 #include <span>
 #include <string>
@@ -17,11 +17,11 @@ namespace wattle::config {
 struct Override {
   std::string key;
   std::string text;
-  std::string flag{};  ///< a flag that stands for the key; empty: --set
+  std::string flag{};  ///< the flag that is equivalent to the key; empty: --set
   [[nodiscard]] std::string where() const { return flag.empty() ? "--set " + key : flag; }
 };
 
-/// Where each key was written, for checks that come after parsing.
+/// Where each key was stated, for checks after parsing.
 class Origins {
  public:
   Origins() = default;
@@ -30,9 +30,9 @@ class Origins {
   [[nodiscard]] bool has(std::string_view key) const { return where_.contains(key); }
   /// The key's own place, else its nearest enclosing table's, else the file's first line.
   [[nodiscard]] std::string of(std::string_view key) const;
-  /// Was its value given on the command line?
+  /// Whether its value was given on the command line.
   [[nodiscard]] bool commanded(std::string_view key) const { return of(key).starts_with("--"); }
-  /// Of a value that several keys make: of the first of them that the command line gave, else of the first.
+  /// For a value made from several keys: the place of the first one given on the command line, else of the first.
   [[nodiscard]] std::string of_one(std::span<const std::string> keys) const;
 
  private:
@@ -47,7 +47,7 @@ class Origins {
 /// where the record may have none.
 [[nodiscard]] Result<Entry> entry_from_text(const OptionSpec& spec, const Override& override_);
 
-/// The candidate a person probably meant, "" when none is near.
+/// The candidate that was probably meant, "" if none is similar.
 [[nodiscard]] std::string nearest(std::string_view text, const std::vector<std::string>& candidates);
 
 /// The error for a key no record has: suggests the nearest one, or lists the section's keys.
@@ -58,7 +58,7 @@ class Origins {
 [[nodiscard]] Result<void> check_keys(const std::vector<const OptionSpec*>& specs, const std::vector<Entry>& entries,
                                       const std::vector<TableEntry>& tables, const std::string& where_missing);
 
-/// Puts overrides in the place of written entries and notes them as origins.
+/// Replaces entries by overrides and records these as origins.
 [[nodiscard]] Result<void> apply_overrides(const std::vector<const OptionSpec*>& specs,
                                            const std::vector<Override>& overrides, std::vector<Entry>& entries,
                                            Origins& origins);

@@ -1,16 +1,12 @@
 #pragma once
-// Option records: one per key a person can write. From a record come parsing, checking, --set, defaults and the
-// generated reference, so none of them can disagree with another.
-#include <cstddef>
-#include <cstdint>
+// Option records, one for each key of a file. Parsing, checks, --set, defaults and the generated reference all follow
+// from the record, so they cannot disagree.
 #include <functional>
 #include <initializer_list>
 #include <limits>
-#include <span>
 #include <string>
 #include <type_traits>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "config/option_codec.h"
@@ -24,10 +20,10 @@ struct Bounds {
   bool open = false;
 };
 
-/// Of a clock that is written in MHz.
+/// Bounds of a clock in MHz.
 inline constexpr Bounds kClockBounds{1, 10'000};
 
-/// What a record says apart from the struct it fills.
+/// The part of a record that does not depend on the struct it fills.
 struct OptionSpec {
   std::string key;  ///< dotted path in the file
   OptionType type = OptionType::Text;
@@ -106,7 +102,7 @@ void append(std::vector<Option<S>>& to, const std::string& prefix, std::initiali
   }
 }
 
-/// The records without their structs, for code that only checks, suggests or documents.
+/// The records without their structs, for code that only checks, suggests or documents keys.
 template <typename S>
 [[nodiscard]] std::vector<const OptionSpec*> specs_of(const std::vector<Option<S>>& options) {
   std::vector<const OptionSpec*> specs;
@@ -115,7 +111,7 @@ template <typename S>
   return specs;
 }
 
-/// As a person would write it in TOML: `600`, `"eco-freq"`, `[1005, 1410]`; an absent value is `none`.
+/// As written in TOML: `600`, `"eco-freq"`, `[1005, 1410]`; an absent value is `none`.
 [[nodiscard]] std::string to_text(const Value& value);
 /// "> 0, <= 1", "" when unbounded.
 [[nodiscard]] std::string to_text(const Bounds& bounds);

@@ -1,7 +1,5 @@
 #pragma once
 // How a struct member reads from and writes to a text-edge value: the only place where units turn into numbers.
-#include <array>
-#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <string>

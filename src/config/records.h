@@ -1,5 +1,5 @@
 #pragma once
-// The option records of every file a person writes. docs/reference/ is generated from these.
+// The option records of all kinds of input files. docs/reference/ is generated from these.
 #include <vector>
 
 #include "config/option.h"

@@ -1,7 +1,6 @@
 #pragma once
 // The fitted factors of one kind of GPU: what its data sheet does not say. One set per kind of GPU, none per LLM, TP
 // degree or data point; `wattle fit` writes them to profiles/<gpu>.toml with their source and the quality of the fit.
-#include <cstdint>
 #include <span>
 #include <string>
 

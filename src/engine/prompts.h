@@ -1,6 +1,5 @@
 #pragma once
 // The requests of an instance whose prompt is not, or not completely, computed. Internal to engine/.
-#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <span>

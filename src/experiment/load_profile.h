@@ -2,7 +2,6 @@
 // The load profile of a scenario's engines: read from the repository, or measured in the simulator and stored there.
 #include <functional>
 #include <memory>
-#include <span>
 #include <string>
 #include <vector>
 

@@ -1,6 +1,5 @@
 #pragma once
 // Compares a recipe's results with each source of telemetry, everything else being equal. Simulated.
-#include <functional>
 #include <string>
 #include <vector>
 

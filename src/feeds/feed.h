@@ -1,6 +1,6 @@
 #pragma once
-// What a carbon source says about one zone: values with gaps, flags and an age. Where it says nothing there is no value
-// but a reason; nothing ever becomes zero for want of data.
+// A carbon source's series for one zone: values with gaps, flags and an age. Where there is no value there is a reason;
+// missing data never become zero.
 #include <cstdint>
 #include <expected>
 #include <optional>
@@ -13,11 +13,11 @@
 
 namespace wattle::feeds {
 
-/// What is counted in an average intensity.
+/// The emissions that an average intensity includes.
 enum class EmissionScope : std::uint8_t {
   Unstated,
-  Direct,     ///< at the stack
-  Lifecycle,  ///< with building the plants and bringing the fuel
+  Direct,     ///< of the plants' operation only
+  Lifecycle,  ///< also of building the plants and providing the fuel
 };
 
 /// One step of a feed. Instants of feeds are ns since 1970 UTC.
@@ -25,10 +25,10 @@ struct Reading {
   Instant from;
   std::optional<GramsPerKwh> value;  ///< none: the source has a row and no number in it
   bool estimated = false;            ///< filled in or imputed by the provider: lower trust
-  bool forecast = false;             ///< said before its time
+  bool forecast = false;             ///< stated before its time
 };
 
-/// Whose numbers they are.
+/// Origin of the numbers.
 struct FeedLabel {
   std::string source;  ///< "electricity-maps", "watttime", ...
   std::string zone;    ///< the provider's own name
@@ -36,14 +36,14 @@ struct FeedLabel {
   EmissionScope scope = EmissionScope::Unstated;
 };
 
-/// A value to use at an Instant, with what is to be known about it.
+/// A value to use at an Instant, with its age and flags.
 struct Known {
   GramsPerKwh value;
   bool estimated = false;
   bool forecast = false;
   Span age;  ///< since the reading's own step ended; 0 within it
 };
-/// Why there is none: a policy that decides by carbon leaves it out and says so.
+/// Why there is no value: a policy that decides by carbon leaves the term out and says so.
 struct Unknown {
   std::string reason;
 };
@@ -60,7 +60,7 @@ class Feed {
   /// Its readings from `from` on, before `to`; none: unbounded. Errors (where = name): none lies there.
   [[nodiscard]] Result<Feed> between(std::optional<Instant> from, std::optional<Instant> to,
                                      const std::string& name) const;
-  /// What `newer` says of a time holds instead; of other times the newest 10,000 readings stay.
+  /// Replaces readings by those of `newer` for the same times; of all others the newest 10,000 are kept.
   void update(const Feed& newer);
 
   [[nodiscard]] const FeedLabel& label() const { return label_; }
@@ -69,9 +69,9 @@ class Feed {
   [[nodiscard]] Span step() const { return step_; }
   [[nodiscard]] Instant begin() const { return readings_.front().from; }
   [[nodiscard]] Instant end() const { return readings_.back().from + step_; }
-  /// When the source computed a forecast, if it said.
+  /// When the source computed a forecast, if stated.
   [[nodiscard]] std::optional<Instant> issued() const { return issued_; }
-  /// What was repaired or looks odd, for a person.
+  /// Repairs and oddities, as text for people.
   [[nodiscard]] const std::vector<std::string>& warnings() const { return warnings_; }
 
  private:
@@ -106,7 +106,7 @@ class FeedBuilder {
   std::optional<Span> declared_;
 };
 
-/// What a caller wants a feed to be, and the names of the flags or keys that said so.
+/// The kind and scope that a caller requires of a feed, and the flags or keys that state them.
 struct Wanted {
   std::optional<IntensityKind> kind = std::nullopt;
   std::optional<EmissionScope> scope = std::nullopt;

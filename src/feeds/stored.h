@@ -1,6 +1,5 @@
 #pragma once
 // Feeds in files: an answer of a source that was kept, or a CSV in one of the forms that grid data comes in.
-#include <optional>
 #include <string>
 #include <string_view>
 

@@ -2,7 +2,6 @@
 // The model, number formats and parallelism of an end-to-end sample.
 #include <cstdint>
 #include <expected>
-#include <optional>
 #include <string>
 
 #include "model/hardware.h"

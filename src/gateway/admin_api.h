@@ -27,34 +27,34 @@ class AdminApi {
         ledger_(ledger),
         connections_(std::move(connections)) {}
 
-  /// The recipe's queue policy, by name; empty: it has none.
+  /// Name of the recipe's queue policy; empty: it has none.
   void set_queueing(std::string policy) { queueing_ = std::move(policy); }
   /// As in GatewayPolicies.
   void set_extrapolations(std::function<std::int64_t()> count) { extrapolations_ = std::move(count); }
   /// May be null.
   void set_observer(const RequestObserver* observer) { observer_ = observer; }
   void set_lengths(const LengthFeed* lengths) { lengths_ = lengths; }
-  /// Requests sent again on a connection of their own.
+  /// Number of requests sent again on a new connection.
   void set_resent(std::function<std::int64_t()> count) { resent_ = std::move(count); }
 
   void handle(const std::shared_ptr<net::Exchange>& exchange);
 
  private:
   std::string metrics_text();
-  /// What requests have used, by tenant, and the newest of them. Energy is metered; a request's comes with the reading
-  /// after its end.
+  /// Usage by tenant, and that of the newest requests. Energy is metered; a request's is known with the reading after
+  /// its end.
   nlohmann::ordered_json usage();
-  /// Of the newest requests with that X-Request-Id.
+  /// Usage of the newest requests with that X-Request-Id.
   void usage_of(net::Exchange& exchange, std::string_view name);
   [[nodiscard]] nlohmann::ordered_json row_of(const LiveLedger::Recent& recent) const;
-  /// False: it has been refused.
+  /// False: it has been refused and answered.
   bool trusted(net::Exchange& exchange);
-  /// All that are listed, or only that one: then at most one.
+  /// All listed workers, or at most the one with that id.
   nlohmann::ordered_json workers(std::optional<std::int32_t> only_id);
   void post_worker(net::Exchange& exchange);
   /// Whether held requests are in the queue policy's order; may be changed.
   void queue(net::Exchange& exchange);
-  /// What a planner has decided, for the journal.
+  /// Accepts a planner's decisions for the journal.
   void post_records(net::Exchange& exchange);
   void one_worker(net::Exchange& exchange, std::string_view text);
   /// The part of a planner's plan that is carried out here.

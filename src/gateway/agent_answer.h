@@ -1,7 +1,6 @@
 #pragma once
 // An agent's answer to GET /engines?after=N, or ?after=N&steps=M. Pure.
 #include <cstdint>
-#include <expected>
 #include <map>
 #include <optional>
 #include <string>

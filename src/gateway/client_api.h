@@ -1,5 +1,5 @@
 #pragma once
-// The data plane: what clients may ask for, and what is wrong with what they asked.
+// The data plane: which requests clients may send, and the errors for others.
 #include <atomic>
 #include <memory>
 #include <string_view>
@@ -28,34 +28,34 @@ class ClientApi {
   void handle(const std::shared_ptr<net::Exchange>& exchange, RelayContext& context);
   /// 200 while requests can be served.
   void health(net::Exchange& exchange);
-  /// From now on health() says no.
+  /// From now on health() answers 503.
   void stopping() { stopping_ = true; }
   [[nodiscard]] bool stops() const { return stopping_; }
 
  private:
   bool allowed(net::Exchange& exchange, std::string_view method);
-  /// Answers a preflight; lets browsers read what comes. True: it is answered.
+  /// Answers a CORS preflight (returns true), or permits browsers to read the response that follows.
   bool crossed(net::Exchange& exchange);
-  /// A request on its way to a relay, and who hears how it ended; null: nobody.
+  /// A request on its way to a relay, and the record of its end; null: not observed.
   struct Incoming {
     net::Exchange& exchange;
     RequestObserver* observer = nullptr;
     std::shared_ptr<RequestEnd> record = nullptr;
   };
-  /// None: it has been refused.
+  /// None: it has been refused and answered.
   std::optional<Caller> caller_of(const Incoming& in);
   void refuse(const Incoming& in, const net::ApiError& error, std::string_view extra = {});
-  /// What the body asks for, if that may be asked for, and which model; none: it has been refused.
+  /// The request in the body and its model, if permitted; none: it has been refused and answered.
   struct Asked {
     net::CompletionRequest what;
     std::size_t model = 0;
   };
   std::optional<Asked> read(const Incoming& in, net::ApiPath path);
   [[nodiscard]] bool passes(std::string_view path) const;
-  /// For routing by prefixes, where it is asked for: the session it belongs to, or else what its prompt begins with.
+  /// For routing by prefix, if a policy uses it: the request's session, or else the beginning of its prompt.
   void describe_prompt(const net::Exchange& exchange, const net::CompletionRequest& what, Request& request);
-  /// Where somebody learns lengths: the hint, unless the request came with one, and what to learn from it with. Null
-  /// where nobody does, and for several answers at once.
+  /// If output lengths are learned: sets the predicted length unless the client states one, and returns the features to
+  /// learn from. Null if they are not learned, and for requests for several answers.
   std::unique_ptr<predict::PromptFeatures> hint_length(const net::Exchange& exchange, const Asked& asked,
                                                        LengthFeed* lengths, Request& request);
   void complete(const std::shared_ptr<net::Exchange>& exchange, RelayContext& context, net::ApiPath path);

@@ -296,10 +296,9 @@ TEST_F(FaultTable, IsWhatTheDocumentSays) {
   prefill_and_decode();
   clients();
   page_ +=
-      "\n## Shown elsewhere\n\n- 64 descriptors and 200 clients: `ctest -R e2e.few_descriptors`\n- an engine killed "
-      "while it "
-      "streams: `ctest -R e2e.engine_dies`; engines and agents killed, hung and slowed by eleven scripts: `ctest -R "
-      "e2e.fault_scripts`; the gateway killed, the disk full: `ctest -R e2e.journal_survives`\n- both "
+      "\n## Shown elsewhere\n\n- 64 descriptors and 200 clients: `ctest -R e2e.few_descriptors`\n- engines and agents "
+      "killed (while streaming, too), hung and slowed by twelve scripts: `ctest -R e2e.fault_scripts`; the gateway "
+      "killed, the disk full: `ctest -R e2e.journal_survives`\n- both "
       "legs "
       "at once (SGLang's contract): `gateway_test --gtest_filter=Bootstrap.*`\n- keys, limits, addresses: "
       "`gateway_test --gtest_filter=Security.*`\n- the agent, its guardian, both, or the container of both killed with "

@@ -24,13 +24,13 @@ class GatewayMetrics {
   GatewayMetrics();
   ~GatewayMetrics();
 
-  /// A request on an API path was answered with this status (or a stream with it was begun and is over).
+  /// A request on an API path was answered with this status (for a stream: when it has ended).
   void answered(int status);
-  /// One more loop's, which it alone adds to; scrapes sum them up.
+  /// Statistics for one more loop, to which only that loop adds; scrapes sum over the loops.
   [[nodiscard]] LoopMetrics& of_loop();
   /// A connection was refused, or an answer cut off. Any thread.
   void worker_failure(std::string_view worker);
-  void retried();                  ///< sent to another engine, because the first refused the connection
+  void retried();                  ///< a request was sent to another engine, because the first refused the connection
   void missing_transfer_params();  ///< a prefill answer without kv_transfer_params
 
   struct WorkerRow {
@@ -57,7 +57,7 @@ class GatewayMetrics {
     std::int64_t unmetered_requests = 0;
     std::int64_t unmetered_workers = 0;
     std::int64_t resent = 0;
-    std::optional<RequestObserver::Counts> observed;  ///< none: nobody asks how requests ended
+    std::optional<RequestObserver::Counts> observed;  ///< none: requests are not observed
     std::int64_t log_dropped = 0;                     ///< lines of the process's log
     std::vector<control::ModelUsage> by_model;        ///< that clients ask for
     struct {
@@ -66,7 +66,7 @@ class GatewayMetrics {
       std::int64_t dropped = 0;
     } journal;
   };
-  /// Text exposition format 0.0.4. `workers`: the ones there are; what others have failed at is one sum from then on.
+  /// Text exposition format 0.0.4. `workers`: the present ones; failures of others are reported as one sum.
   [[nodiscard]] std::string text(const journal::RequestCounts& counts, const std::vector<WorkerRow>& workers,
                                  const Extras& extras, const Histogram& report_to_command_ns);
 

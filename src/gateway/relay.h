@@ -22,7 +22,7 @@ namespace wattle::gateway {
 
 class Relay;
 
-/// What the relays of one loop share.
+/// State shared by the relays of one loop.
 struct RelayContext {
   net::HttpClient& client;
   ControlStrand& control;
@@ -30,24 +30,25 @@ struct RelayContext {
   LoopMetrics& own_metrics;
   PromptScale& prompts;
   const Objectives& objectives;
-  Span first_byte_timeout;                      ///< from a request's arrival, where several engines are tried
+  Span first_byte_timeout;                      ///< from a request's arrival, over all engines that are tried
   std::function<void(InstanceId)> worker_down;  ///< a connection to it was refused
   PdContract contract = PdContract::Nixl;
   bool engine_priority = false;
-  bool own_keys = false;   ///< clients' credentials are for us, not for engines
-  std::mt19937_64 random;  ///< bootstrap rooms, span ids: must not meet those of another gateway, or of our last life
-  RequestObserver* observer = nullptr;  ///< who hears how requests ended; null: nobody
-  LengthFeed* lengths = nullptr;        ///< who learns how long answers are; null: nobody
-  std::unordered_map<const Relay*, std::weak_ptr<Relay>> relays = {};  ///< at an engine now
+  bool own_keys = false;   ///< clients' credentials are the gateway's and not passed on to engines
+  std::mt19937_64 random;  ///< for bootstrap rooms and span ids, which must differ from those of other gateways and
+                           ///< earlier processes
+  RequestObserver* observer = nullptr;  ///< records how requests end; null: they are not recorded
+  LengthFeed* lengths = nullptr;        ///< learns output lengths; null: they are not learned
+  std::unordered_map<const Relay*, std::weak_ptr<Relay>> relays = {};  ///< those at an engine now
 };
 
-/// SGLang's prefill leg, beside the decode leg that the client gets. It may outlive its relay: once the KV has been
-/// handed over, nobody's leaving may stop it.
+/// SGLang's prefill leg, parallel to the decode leg whose answer the client gets. It may outlive its relay: once the KV
+/// cache has been handed over, it must not be stopped because the client or the relay has left.
 class PrefillLeg final : public net::ResponseHandler, public std::enable_shared_from_this<PrefillLeg> {
  public:
   PrefillLeg(std::shared_ptr<Relay> relay, std::shared_ptr<const std::string> body)
       : relay_(std::move(relay)), body_(std::move(body)) {}
-  /// `body` lies in the one given before.
+  /// `body` points into the one given before.
   void send(net::HttpClient& client, const std::shared_ptr<const net::Endpoint>& endpoint, std::string_view target,
             std::string_view headers, const net::Body& body);
   void detach() { relay_.reset(); }
@@ -63,12 +64,12 @@ class PrefillLeg final : public net::ResponseHandler, public std::enable_shared_
   std::shared_ptr<const std::string> body_;
   std::shared_ptr<net::Call> call_;
   int status_ = 0;
-  std::string error_;  ///< what it answers when that is not 200
+  std::string error_;  ///< the body of an answer other than 200
 };
 
 class Relay final : public Stream, public net::ResponseHandler, public std::enable_shared_from_this<Relay> {
  public:
-  /// `seat`: let go when the request is over. `record`: the observer's; null: there is none. `features`: for
+  /// `seat`: released when the request is over. `record`: the observer's; null: none. `features`: for
   /// RelayContext::lengths; may be null.
   Relay(RelayContext& context, std::shared_ptr<net::Exchange> exchange, const net::CompletionRequest& asked,
         const Request& request, carbon::ModelId model, std::shared_ptr<Limits::Seat> seat = nullptr,
@@ -90,16 +91,16 @@ class Relay final : public Stream, public net::ResponseHandler, public std::enab
   void on_failure(net::CallFailure failure) override;
   [[nodiscard]] std::string_view log_name() const override { return request_id_; }
 
-  /// Its engine answers nobody any more: a request that has heard nothing for that long, too, goes to another engine
-  /// where the client has not had a byte, once, or ends with an error.
+  /// The engine has stopped answering. If this request, too, has received nothing for that long, it is sent to another
+  /// engine (once, and only if the client has had no byte) or ends with an error.
   void worker_lost(InstanceId worker, Span silence);
-  /// The same, of one that has another address now: requests at this one hear nothing any more.
+  /// The same for an engine whose address has changed: requests at the old address receive nothing any more.
   void worker_left(const Worker& worker);
 
-  /// The gateway stops, and has waited long enough.
+  /// The gateway stops, and its grace period is over.
   void cut_off();
 
-  // What became of the prefill leg beside us.
+  // Results of the parallel prefill leg.
   void prefill_leg_done();
   void prefill_leg_refused(int status, const std::string& answer);
   void prefill_leg_failed(net::CallFailure failure);
@@ -110,7 +111,7 @@ class Relay final : public Stream, public net::ResponseHandler, public std::enab
   [[nodiscard]] std::string_view target() const;
   void lose(const Worker& worker);
   void send(const std::string& body);
-  /// A client's body with our fields at its end.
+  /// The client's body with the gateway's fields added at its end.
   [[nodiscard]] net::Body with_ours(const std::string& body) const {
     if (ours_.empty()) return body;
     return {std::string_view(body).substr(0, body.rfind('}')), ours_};
@@ -127,11 +128,11 @@ class Relay final : public Stream, public net::ResponseHandler, public std::enab
   void take_usage(const net::ChunkFacts& facts);
   void over_whole();
   void over_stream();
-  /// The last event of the stream has gone to the client.
+  /// The last event of the stream has been sent to the client.
   [[nodiscard]] bool all_said() const { return events_ && begun_ && done_seen_; }
   void over_early();
-  /// Whatever became of it at this engine. `sent`: it may have begun there: then once. False: the client has had a
-  /// byte, its time is up, or it has been tried enough.
+  /// Sends the request to another engine. `sent`: it may have begun at this one; then only once. False: the client has
+  /// had a byte, the request's time is over, or it has been tried often enough.
   [[nodiscard]] bool try_another(InstanceId lost, bool sent);
   void send_both();
   void take_back();  ///< as if it had never been sent
@@ -155,60 +156,61 @@ class Relay final : public Stream, public net::ResponseHandler, public std::enab
   carbon::ModelId model_;
   net::ApiPath path_;
   bool stream_;
-  bool usage_asked_;     ///< by us: what the engine says of it is not for the client
-  bool usage_appended_;  ///< to the body on its way out
-  std::string ours_;     ///< what we add to a client's body, with the brace that ends it; may be empty
-  bool says_urgency_;    ///< to the engine, in vLLM's field `priority`
-  bool energy_asked_;    ///< by the client: the end of the answer waits for it
-  // These here for their size: a relay of 1,024 bytes or more is a large one to malloc, which costs it more.
-  bool own_name_;  ///< request_id_ is ours
+  bool usage_asked_;     ///< by the gateway: the engine's usage is not passed to the client
+  bool usage_appended_;  ///< to the body that is sent
+  std::string ours_;     ///< the gateway's addition to the body, with the closing brace; may be empty
+  bool says_urgency_;    ///< sends the urgency to the engine, in vLLM's field `priority`
+  bool energy_asked_;    ///< requested by the client: the end of the answer waits for it
+  // Placed here to save padding: malloc handles a relay of 1,024 bytes or more as a large block, which is slower.
+  bool own_name_;  ///< request_id_ was made by the gateway
   bool now_fresh_ = false;
-  bool whole_waits_ = false;  ///< the head of an answer that is not streamed, for its first byte
-  char last_of_whole_ = 0;    ///< its newest byte that is no space
+  bool whole_waits_ = false;  ///< the header of an answer that is not streamed waits for its first byte
+  char last_of_whole_ = 0;    ///< its newest byte that is not white space
   Leg leg_ = Leg::None;
   net::PromptSize prompt_;
   std::shared_ptr<Limits::Seat> held_seat_;
-  std::shared_ptr<RequestEnd> record_;                 ///< null: nobody asks how it ended
-  std::unique_ptr<predict::PromptFeatures> features_;  ///< null: nobody learns from it
-  std::string rewritten_;  ///< the client's body, where it says of usage what we cannot have; empty: as it came
+  std::shared_ptr<RequestEnd> record_;                 ///< null: its end is not recorded
+  std::unique_ptr<predict::PromptFeatures> features_;  ///< null: its length is not learned from
+  std::string rewritten_;  ///< the client's body, if its usage options had to be changed; empty: unchanged
   std::string headers_;    ///< sent upstream on every leg
   std::int64_t prompts_;
-  std::string request_id_;  ///< X-Request-Id, the client's or ours
+  std::string request_id_;  ///< X-Request-Id, the client's or the gateway's
   std::shared_ptr<const Worker> worker_;
   StreamSeat seat_;
-  std::shared_ptr<const Worker> prefill_worker_;  ///< of the leg beside us
+  std::shared_ptr<const Worker> prefill_worker_;  ///< of the parallel prefill leg
   std::shared_ptr<PrefillLeg> prefill_leg_;       ///< while it runs
   std::shared_ptr<const std::string> both_body_;
-  std::int64_t unbooked_tokens_ = 0;  ///< relayed and not yet in seat_
+  std::int64_t unbooked_tokens_ = 0;  ///< relayed but not yet charged to seat_
   std::shared_ptr<net::Call> call_;
-  std::string leg_body_;     ///< when it is not the client's own
-  std::string answer_;       ///< of the prefill leg
-  int status_ = 0;           ///< of the current leg's answer
-  bool begun_ = false;       ///< the client has our header
-  bool head_waits_ = false;  ///< of a stream, for its first bytes: until then another engine may take the request
+  std::string leg_body_;  ///< if it is not the client's own
+  std::string answer_;    ///< of the prefill leg
+  int status_ = 0;        ///< of the current leg's answer
+  bool begun_ = false;    ///< the response header has been sent to the client
+  bool head_waits_ =
+      false;  ///< a stream's header waits for its first bytes: until then another engine may take the request
   std::string type_;
   std::string head_;
-  std::string held_;      ///< of an answer that waits for its energy: the whole, or the usage chunk
-  std::string held_end_;  ///< and what ends a stream
+  std::string held_;      ///< of an answer that waits for its energy: all of it, or the usage chunk
+  std::string held_end_;  ///< the events that end a stream
   bool events_ = false;   ///< the answer is an event stream
   bool done_seen_ = false;
   bool finish_seen_ = false;
-  bool error_seen_ = false;   ///< the engine said in its stream that it failed
-  bool unseen_ = false;       ///< the ledger knows that no token of it will be seen
-  bool sent_again_ = false;   ///< an engine was lost before its first byte: once, another one is tried
-  std::int32_t refused_ = 0;  ///< engines that refused the connection: none of them has seen it
+  bool error_seen_ = false;   ///< the engine reported an error in its stream
+  bool unseen_ = false;       ///< the ledger knows that its tokens are not seen
+  bool sent_again_ = false;   ///< an engine was lost before its first byte and another one is tried, once
+  std::int32_t refused_ = 0;  ///< number of engines that refused the connection: none has seen the request
   bool over_ = false;
   struct EventReader {
     net::SseParser parser;
     net::ChunkReader chunks;
   };
   std::unique_ptr<EventReader> reader_;  ///< of a stream
-  std::string tail_;   ///< an event's beginning, held back so that a broken stream ends on an event's boundary
-  std::string carry_;  ///< last bytes of an unstreamed answer, for the usage block
-  std::int64_t whole_left_ = -1;  ///< of one, to come; below 0: its length was not said
+  std::string tail_;   ///< an incomplete event, held back so that a broken stream ends on an event's boundary
+  std::string carry_;  ///< last bytes of an answer that is not streamed, for the usage block
+  std::int64_t whole_left_ = -1;  ///< bytes of such an answer still to come; below 0: its length is not stated
   TokenTally tally_;
-  Instant heard_;  ///< when the engine last sent something, or the request went out
-  Instant now_;    ///< of this turn of the loop, where now_fresh_; one clock reading per read
+  Instant heard_;  ///< when the engine last sent something, or the request was sent
+  Instant now_;    ///< time of this turn of the loop if now_fresh_; one clock reading per read
 };
 
 }  // namespace wattle::gateway

@@ -2,7 +2,6 @@
 // Output for each finished request: a span to an OpenTelemetry collector (OTLP over HTTP, JSON) and a log line. Both
 // are made on a separate thread from a bounded queue: if a collector or the log is slow, records are dropped and
 // counted; requests are never delayed.
-#include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>

@@ -1,7 +1,6 @@
 #pragma once
 // One number that says whether two runs decided and ended alike: `journal_digest`.
 #include <cstdint>
-#include <string>
 
 #include "base/digest.h"
 #include "journal/record.h"

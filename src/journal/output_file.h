@@ -2,7 +2,6 @@
 // A file that is only ever appended to, through one bounded buffer.
 #include <cstdint>
 #include <string>
-#include <string_view>
 
 #include "base/error.h"
 

@@ -1,5 +1,5 @@
 #pragma once
-// What a run writes down, whichever driver ran it. Append-only; reports read nothing else.
+// The records of a run, the same for both drivers. Append-only; reports read nothing else.
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -25,7 +25,7 @@ enum class DecisionKind : std::uint8_t {
   Phase,
   Length,
   Plan,  ///< a line of its own, journal::PlanRecord
-  Step,  ///< of a plan: it began, is done, or came to nothing
+  Step,  ///< of a plan: it began, is done, or was dropped
   Pool,
   Emergency,
 };
@@ -34,11 +34,11 @@ using wattle::Phase;
 
 /// The steps of the emergency ladder (DynamoLLM, section IV-D), in the order in which they are taken.
 enum class Rung : std::uint8_t {
-  Reorder,  ///< what waits is served by deadline
+  Reorder,  ///< waiting requests are served by deadline
   Boost,    ///< an instance runs at its highest clock
   Resteer,  ///< a request that had not begun goes to another instance
-  Squash,   ///< a request is given back to its client, who may try again
-  Shed,     ///< a request of a class that the fleet cannot carry is turned away
+  Squash,   ///< a request is returned to its client, which may try again
+  Shed,     ///< a request of a class that the fleet cannot carry is refused
 };
 inline constexpr std::size_t kRungs = 5;
 
@@ -68,10 +68,10 @@ struct Sample {
   std::int64_t prefill_tokens = 0;
   std::int32_t waiting_requests = 0;
   std::int64_t kv_tokens = 0;
-  Picojoules energy{};  ///< booked up to here by the ledger, since the instance joined
+  Picojoules energy{};  ///< booked by the ledger since the instance joined
 };
 
-/// A busy stretch of one instance, for the Chrome trace: consecutive steps of one kind.
+/// A busy period of one instance, for the Chrome trace: consecutive steps of one kind.
 struct Stretch {
   InstanceId instance;
   Instant begin;
@@ -111,7 +111,7 @@ class Sink {
   virtual void stretch(const Stretch& stretch) { (void)stretch; }
 };
 
-/// By whose numbers a site's carbon is booked and decided by, for people: "average, electricity-maps DE".
+/// The sources by which a site's carbon is booked and decided, as text: "average, electricity-maps DE".
 struct SiteFacts {
   std::string name;
   std::string books;
@@ -126,9 +126,9 @@ struct RunFacts {
   std::uint64_t seed = 0;
   Slo slo;                                ///< the fleet's
   Service service;                        ///< without its tenants
-  std::optional<FairnessBasis> fairness;  ///< none: nothing is known of how long requests take alone
+  std::optional<FairnessBasis> fairness;  ///< none: the time that requests take alone is unknown
   std::vector<Instance> instances;
-  std::vector<SiteFacts> sites = {};  ///< by SiteId; empty: nobody says
+  std::vector<SiteFacts> sites = {};  ///< by SiteId; empty: not stated
 };
 
 }  // namespace wattle::journal

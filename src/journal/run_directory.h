@@ -5,7 +5,6 @@
 #include <memory>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "base/error.h"
 #include "base/file_lock.h"
@@ -23,7 +22,7 @@ struct RunFiles {
 };
 
 /// Writes a run directory as the run goes, with one 64 KiB buffer per file. run.json comes last: a directory without it
-/// is a run that did not end. Where somebody calls checkpoint(), such a run can be read up to there.
+/// is a run that did not end. If checkpoint() has been called, such a run can be read up to that point.
 class RunWriter final : public Sink {
  public:
   /// Creates the directory (and its parents) and empties the files. Errors: External, where = path.
@@ -39,10 +38,10 @@ class RunWriter final : public Sink {
   void sample(const Sample& sample) override;
   void stretch(const Stretch& stretch) override;
 
-  /// Hands all that was recorded to the system, and with it what the run amounts to so far, as run.partial.json.
-  /// Errors: the first failed write of any file; what comes after it in that file is lost.
+  /// Passes all records so far to the operating system, and the summary so far as run.partial.json. Errors: the first
+  /// failed write of any file; later records of that file are lost.
   [[nodiscard]] Result<void> checkpoint(const RunSummary& summary, const RunCurves& curves);
-  /// Ends every file. Errors: the first failed write of any of them (then there is no run.json). Call once.
+  /// Completes every file. Errors: the first failed write of any of them (then there is no run.json). Call once.
   [[nodiscard]] Result<void> close(const RunSummary& summary, const RunCurves& curves);
 
  private:
@@ -51,30 +50,30 @@ class RunWriter final : public Sink {
   std::unique_ptr<Impl> impl_;
 };
 
-/// What run.json says.
+/// The contents of run.json.
 struct RunFile {
   RunFacts facts;
   RunFiles files;
   RunSummary summary;
   RunCurves curves;
-  bool ended = true;  ///< false: read from the last checkpoint of a run that goes on, or was killed
-  /// Of each file beside run.json when that was written, by its name; empty: an older wattle's run.
+  bool ended = true;  ///< false: read from the last checkpoint of a run that is still running or was killed
+  /// Size of each file beside run.json when that was written, by name; empty: a run of an older version.
   std::map<std::string, std::int64_t> bytes = {};
 };
 
-/// Makes `directory` and holds it for a live run: two would write over each other's record. Errors: External, another
-/// live run has had it for five seconds.
+/// Creates `directory` and locks it for a live run, because two would overwrite each other's records. Errors: External,
+/// another live run still has it after five seconds.
 [[nodiscard]] Result<FileLock> lock_run(const std::string& directory);
 
-/// Moves what a live run that never ended has recorded in `directory` out of the next one's way, to
-/// `directory`/unended-1, -2, ..., where it can be read as a run. The folder; empty: there is no such run, or it has
+/// Moves the records of a live run in `directory` that did not end to `directory`/unended-1, -2, ..., where they can be
+/// read as a run, so that the next run can use `directory`. Returns that folder; empty: there is no such run, or it has
 /// recorded nothing. Errors: External, where = that folder.
 [[nodiscard]] Result<std::string> set_aside_unended(const std::string& directory);
 
 /// Errors: no such directory, no run.json in it, bad JSON (file:line), a missing or wrong key (file, key).
 [[nodiscard]] Result<RunFile> read_run(const std::string& directory);
-/// Each file of `run`'s that is in `directory` is as long as it was; longer only of a run that has not ended. Errors:
-/// one that was cut off (where = file:line) or changed.
+/// Checks that each file of `run` that is in `directory` has its recorded length (or is longer, if the run has not
+/// ended). Errors: a file that was cut off (where = file:line) or changed.
 [[nodiscard]] Result<void> check_sizes(const std::string& directory, const RunFile& run);
 [[nodiscard]] Result<RunFile> parse_run(std::string_view text, const std::string& name);
 [[nodiscard]] std::string run_json(const RunFile& run);

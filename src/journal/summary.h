@@ -49,7 +49,7 @@ struct RequestCounts {
                                 : cancelled);
   }
   bool operator==(const RequestCounts&) const = default;
-  std::int64_t clamped_prompts = 0;  ///< of the workload, longer than it may have (workload.max_prompt_tokens)
+  std::int64_t clamped_prompts = 0;  ///< prompts of the workload longer than workload.max_prompt_tokens
   std::int64_t clamped_outputs = 0;
 };
 
@@ -58,7 +58,8 @@ struct RequestCounts {
 struct TokenCounts {
   std::int64_t prompt = 0;
   std::int64_t output = 0;
-  std::int64_t cached_prompt = 0;  ///< of `prompt`, not computed as their KV was cached; 0 where nobody says it
+  std::int64_t cached_prompt =
+      0;  ///< part of `prompt` that was not computed because its KV was cached; 0 if not reported
   /// The prefix cache's hit rate, by tokens.
   [[nodiscard]] double cached_share() const {
     return prompt == 0 ? 0.0 : static_cast<double>(cached_prompt) / static_cast<double>(prompt);
@@ -71,11 +72,11 @@ struct EnergySplit {
   Joules idle;
   Joules prefill;
   Joules decode;
-  Joules residue{};    ///< what does not divide evenly, and prefill work nobody was left to pay for
+  Joules residue{};    ///< remainders of divisions, and prefill work whose requests had all left
   Joules idle_tail{};  ///< of idle: after each instance's last work
-  /// Of total: at times for which a site's intensity was unknown; carbon takes the last known one for it.
+  /// Part of total: at times for which a site's intensity was unknown; its carbon uses the last known one.
   Joules unknown_carbon{};
-  /// Likewise of its price of electricity, and of what it cost.
+  /// Likewise for the price of electricity, and the cost.
   Joules unknown_price{};
 };
 
@@ -84,15 +85,15 @@ struct CostSplit {
   Usd electricity;  ///< beyond what the GPUs' price holds
 };
 
-/// What one tenant, class, instance or site has used. Requests and tokens: of tenants and classes only.
+/// The usage of one tenant, class, instance or site. Requests and tokens: of tenants and classes only.
 struct UsageRow {
   std::string name;
   std::int64_t requests = 0;
-  std::int64_t unmetered_requests = 0;  ///< of these: some of their energy was not metered and is in no figure
+  std::int64_t unmetered_requests = 0;  ///< those of which some energy was not metered; it is in no figure
   std::int64_t prompt_tokens = 0;
   std::int64_t output_tokens = 0;
   Joules energy;
-  GramsCo2 carbon;  ///< NaN, too, where no intensity was known all the while
+  GramsCo2 carbon;  ///< also NaN if no intensity was ever known
   Usd cost;
   /// Of tenants and classes, of these: some of their energy was drawn at an unknown intensity, or price; it is in the
   /// figures at the last known one. NaN where it is so of all of them.
@@ -102,10 +103,10 @@ struct UsageRow {
   Joules unknown_price{};   ///< likewise
 };
 
-/// The ledger's account of a run (control::consumption). NaN, null in JSON: unknown, because nobody metered it; else
-/// what was metered, and `unmetered_s` says what is missing.
+/// The ledger's account of a run (control::consumption). NaN, null in JSON: unknown, because nothing was metered;
+/// otherwise what was metered, and `unmetered_s` says how much is missing.
 struct Consumption {
-  /// Who said what was drawn: "simulated", "emulated" (virtual GPUs), "measured", or "none".
+  /// Source of the energy readings: "simulated", "emulated" (virtual GPUs), "measured", or "none".
   std::string meters = "none";
   EnergySplit energy;
   GramsCo2 carbon;
@@ -148,7 +149,7 @@ struct ServiceRow {
   Distribution e2e;
 };
 
-/// Steps taken where requests were about to miss their deadlines (journal::Rung).
+/// Counts of the emergency steps taken when requests were about to miss their deadlines (journal::Rung).
 struct EmergencyCounts {
   std::int64_t reordered = 0;
   std::int64_t boosted = 0;
@@ -157,8 +158,8 @@ struct EmergencyCounts {
   std::int64_t shed = 0;
 };
 
-/// FREESH's promises to clients (appendix C; FairnessBasis). NaN, null in JSON: nothing is known of how long requests
-/// take alone.
+/// FREESH's fairness to clients (appendix C; FairnessBasis). NaN, null in JSON: the time that requests take alone is
+/// unknown.
 struct Fairness {
   /// Jain's index over K = 4 clients, the quartiles of output tokens; of each, the tokens delivered within alpha x Lat.
   double jain = std::numeric_limits<double>::quiet_NaN();
@@ -167,7 +168,7 @@ struct Fairness {
   Distribution waiting;  ///< the larger of TTFT and the longest gap between tokens, finished requests
 };
 
-/// What running it took.
+/// The cost of the run itself.
 struct Effort {
   double virtual_s = 0.0;  ///< length of the run in its own time
   double wall_s = 0.0;
@@ -176,7 +177,7 @@ struct Effort {
   std::int64_t peak_rss_bytes = 0;
 };
 
-/// How well step times were predicted, of one phase; zeros where nobody measured.
+/// Errors of the predicted step times of one phase; zeros if none were measured.
 struct PredictionError {
   std::int64_t samples = 0;
   double offline_ms = 0.0;  ///< mean absolute error of the model fitted offline
@@ -200,7 +201,7 @@ struct RunSummary : Consumption {
   TokenCounts tokens;
   double tokens_per_joule = 0.0;  ///< output tokens per joule of total energy; NaN of none
   Watts mean_power;
-  /// What its fleet draws when it has ended, without work; NaN, null in JSON: unknown, as of live runs.
+  /// Power of the fleet without work after the run; NaN, null in JSON: unknown, as for live runs.
   Watts idle_power = Watts(std::numeric_limits<double>::quiet_NaN());
   double mean_gpus = 0.0;
   Attainment slo;
@@ -219,16 +220,16 @@ struct RunSummary : Consumption {
   std::int64_t misclassified = 0;            ///< finished requests whose answer was of another class
   EmergencyCounts emergency;
   Fairness fairness;
-  std::int64_t extrapolations = 0;  ///< predictions asked for outside the range their belief was measured in
+  std::int64_t extrapolations = 0;  ///< number of predictions outside the measured range
   Effort sim;
   std::uint64_t journal_digest = 0;
   std::vector<std::string> extrapolated;  ///< where the simulated hardware left its profile's measured range
 
-  /// Shares of its energy that were booked at the last known value of what nobody knew then, with its name; none: of
-  /// all everything was known.
+  /// Shares of its energy for which something was unknown and the last known value was used, with the name of the
+  /// unknown quantity; empty: everything was known.
   [[nodiscard]] std::vector<std::pair<const char*, double>> unknown_rates() const;
-  /// Did it leave so much of the baseline's work undone that less energy is no saving? More than a hundredth of the
-  /// requests it finished, or of the tokens.
+  /// Whether it did so much less work than the baseline that less energy is no saving: more than a hundredth of the
+  /// baseline's finished requests or tokens are missing.
   [[nodiscard]] bool did_less_than(const RunSummary& baseline) const;
   /// Fills in tokens_per_joule and mean_power from energy, tokens and sim.virtual_s. Call after the driver's figures.
   void derive();

@@ -1,6 +1,5 @@
 #pragma once
 // DynamoLLM's instance manager (HPCA 2025, section IV-B): every five seconds, the clock of one instance.
-#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <vector>

@@ -1,7 +1,6 @@
 #pragma once
 // Corrects load for requests whose class was predicted wrongly: the pool to which they went carries their actual load
 // (DynamoLLM, section V-C: misclassifications are detected and knobs set accordingly).
-#include <cstddef>
 #include <vector>
 
 #include "model/turned_out.h"

@@ -2,7 +2,6 @@
 // The pool managers of some or all pools: they turn the cluster manager's mandate and their observations into their
 // part of the plan. They may run as processes of their own; after a restart they take their pools' layout from what
 // they observe.
-#include <cstdint>
 #include <memory>
 #include <optional>
 #include <vector>

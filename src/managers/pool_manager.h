@@ -1,7 +1,6 @@
 #pragma once
 // DynamoLLM's pool manager (HPCA 2025, section IV-B): every five minutes, how a pool's GPUs are split into instances.
 #include <cstddef>
-#include <cstdint>
 #include <map>
 #include <optional>
 #include <span>

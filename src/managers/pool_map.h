@@ -1,6 +1,5 @@
 #pragma once
 // Which pool serves which class: n pools over the ordered classes, each for neighbouring ones.
-#include <algorithm>
 #include <cstddef>
 #include <map>
 #include <vector>

@@ -2,7 +2,6 @@
 // FREESH's slow half as a scaling policy (section 3.1): every half hour, which workers run at which site for which
 // class of requests, from forecasts of traffic and emissions, starting from the plan in force.
 #include <cstddef>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>

@@ -1,5 +1,5 @@
 #pragma once
-// How long requests take where nobody waits, and how much longer they may (FREESH, section 3.3 and appendix C).
+// How long requests take without waiting, and how much longer they may take (FREESH, section 3.3 and appendix C).
 #include <cstdint>
 
 #include "units/time.h"
@@ -14,7 +14,7 @@ struct ServiceTime {
   [[nodiscard]] Span latency(std::int64_t tokens) const { return ttft + tbt * tokens; }
 };
 
-/// What fairness is judged by. The defaults are the paper's.
+/// Parameters of the fairness metrics. The defaults are the paper's.
 struct FairnessBasis {
   ServiceTime service;
   double window = 1.4;  ///< alpha: tokens within this many times Lat from arrival are in time for the client

@@ -2,7 +2,6 @@
 // Which addresses may be connected to.
 #include <array>
 #include <cstdint>
-#include <string>
 #include <string_view>
 #include <vector>
 
@@ -10,13 +9,13 @@
 
 namespace wattle::net {
 
-/// Networks in CIDR form. Without any: every address but those that name no machine of a fleet: link-local ones, where
-/// clouds keep their machines' credentials, multicast, and the unspecified ones.
+/// Networks in CIDR form. If there are none, every address is allowed except those that no machine of a fleet has:
+/// link-local ones (where clouds serve their machines' credentials), multicast and unspecified addresses.
 class AddressList {
  public:
   /// "10.0.0.0/8", "fd00::/8", or one address. `where` names the flag in the error.
   Result<void> add(std::string_view network, std::string_view where);
-  /// A numeric address; what is none is not allowed.
+  /// `address`: numeric; anything else is not allowed.
   [[nodiscard]] bool allow(std::string_view address) const;
 
  private:

@@ -1,5 +1,5 @@
 #pragma once
-// Answers that every HTTP plane gives: clients', the gateway's admin, agents', planners'.
+// Responses common to all HTTP planes: clients', the gateway's admin plane, agents', planners'.
 #include <initializer_list>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
@@ -13,13 +13,15 @@ namespace wattle::net {
 void answer_json(Exchange& exchange, int status, const nlohmann::ordered_json& body);
 /// `extra` header lines are complete, each ended by CRLF.
 void answer_error(Exchange& exchange, const ApiError& error, std::string_view extra = {});
-void answer_problem(Exchange& exchange, int status, std::string_view what);  ///< whose type follows from the status
+void answer_problem(Exchange& exchange, int status,
+                    std::string_view what);  ///< the error's type follows from the status
 void answer_not_found(Exchange& exchange);
-/// The request's method; GET for HEAD, whose answers leave their body out by themselves.
+/// The request's method; GET for HEAD, because the server omits the body of a response to HEAD.
 [[nodiscard]] std::string_view method_of(const Exchange& exchange);
-/// A part of a path as it is meant (RFC 3986, 2.1): clients may write a name's slash as %2F. What is no escape stays.
+/// A part of a path with its percent-escapes decoded (RFC 3986, 2.1); clients may write a slash in a name as %2F.
+/// Invalid escapes are kept.
 [[nodiscard]] std::string percent_decoded(std::string_view text);
-/// Says 405 unless the request has one of the methods that its path serves, all of which are named.
+/// Answers 405 unless the request has one of the methods of its path, which must all be given.
 [[nodiscard]] bool only(Exchange& exchange, std::initializer_list<std::string_view> methods);
 
 }  // namespace wattle::net

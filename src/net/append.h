@@ -6,7 +6,7 @@
 
 namespace wattle::net {
 
-/// All of them behind each other, with one look at the room there is.
+/// Appends all of them, with one check of the capacity.
 inline void append(std::string& to, std::initializer_list<std::string_view> pieces) {
   const std::size_t before = to.size();
   std::size_t after = before;

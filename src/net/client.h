@@ -23,7 +23,7 @@ struct Endpoint {
   std::string unix_path = {};  ///< of a Unix socket
   std::string place = {};      ///< address and port, or the socket: connections are kept by it; empty: not resolved
 };
-/// Resolves names (blocks). A final /v1, as in base URLs of OpenAI's clients, is left out: targets have it. `where`
+/// Resolves names (blocks). A final /v1, as in base URLs of OpenAI's clients, is removed: targets include it. `where`
 /// names the flag or key in the error; External: the name has no address now.
 Result<Endpoint> resolve_endpoint(std::string_view url, std::string_view where);
 /// The same without an address: calls to it fail, as to an endpoint that refuses connections.
@@ -36,15 +36,15 @@ Result<std::string> engine_name(const std::string& step_reports, std::string_vie
 
 enum class CallFailure : std::uint8_t {
   Connect,    ///< no connection; the request was not sent
-  Resources,  ///< nor was it, for want of descriptors or ports of our own
+  Resources,  ///< the same, because this process has no descriptors or ports left
   Send,       ///< broke while sending
   Response,   ///< closed before the response was complete
-  Malformed,  ///< it is no HTTP
-  Framing,    ///< its header does not say in one way how long it is
-  Header,     ///< which is larger than header_bytes
-  Coding,     ///< it has a Content-Encoding, although none was asked for
+  Malformed,  ///< not HTTP
+  Framing,    ///< its header states its length ambiguously
+  Header,     ///< its header is larger than header_bytes
+  Coding,     ///< it has a Content-Encoding, although none was requested
   Timeout,
-  Handler,  ///< the handler threw: ours, not the peer's
+  Handler,  ///< the handler threw: a fault of this process, not of the peer
 };
 [[nodiscard]] const char* text_of(CallFailure failure);
 
@@ -52,25 +52,25 @@ enum class CallFailure : std::uint8_t {
 class ResponseHandler {
  public:
   virtual ~ResponseHandler() = default;
-  /// A connection stands and the request goes out on it: the peer may see it from now on. Again on a second connection,
-  /// where the first was one kept idle that the peer had closed.
+  /// A connection is established and the request is sent: from now on the peer may see it. Called again for a second
+  /// connection if the first was an idle one that the peer had closed.
   virtual void on_sent() {}
   virtual void on_head(int status, const HeaderFields& headers, std::int64_t content_length) = 0;
   virtual void on_body(std::string_view bytes) = 0;
-  /// All on_body() calls that came of one read are over: a good moment to act on them together.
+  /// Called after all on_body() calls of one read, so that they can be acted on together.
   virtual void on_turn() {}
   virtual void on_end() = 0;
   virtual void on_failure(CallFailure failure) = 0;
-  /// By which the log names it; empty: not at all.
+  /// Name of the request in the log; empty: none.
   [[nodiscard]] virtual std::string_view log_name() const { return {}; }
 };
 
 class Call {
  public:
   virtual ~Call() = default;
-  /// Closes the connection: the one way HTTP/1.1 tells an engine to stop. The handler hears nothing more.
+  /// Closes the connection, the only way in HTTP/1.1 to tell an engine to stop. The handler is not called any more.
   virtual void cancel() = 0;
-  /// Stops reading, so that the peer feels the back-pressure, until resume().
+  /// Stops reading until resume(), which puts back-pressure on the peer.
   virtual void pause() = 0;
   virtual void resume() = 0;
 };
@@ -102,9 +102,9 @@ class HttpClient {
   HttpClient(Loop& loop, const ClientOptions& options);
   ~HttpClient();
 
-  /// `extra_headers` are complete lines, each ended by CRLF; that bodies are to come as they are is said anyway. `body`
-  /// is borrowed until the handler's last call; the handler is kept alive until then. `head_by`: the response's header
-  /// has to come until then, and within head_timeout.
+  /// `extra_headers` are complete lines, each ended by CRLF; `Accept-Encoding: identity` is always sent. `body` is
+  /// borrowed until the handler's last call; the handler is kept alive until then. The response's header must come by
+  /// `head_by` and within head_timeout.
   std::shared_ptr<Call> send(const std::shared_ptr<const Endpoint>& endpoint, std::string_view method,
                              std::string_view target, std::string_view extra_headers, const Body& body,
                              std::shared_ptr<ResponseHandler> handler, Instant head_by = Instant::never());

@@ -16,13 +16,13 @@ inline Instant steady_now() {
       std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - origin).count());
 }
 
-/// Of the wall clock, in nanoseconds since 1970: for what leaves this process. It may jump.
+/// Wall-clock time in nanoseconds since 1970, for what leaves this process. It may jump.
 inline std::int64_t unix_now_ns() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch())
       .count();
 }
 
-/// When `wait` will be over, as calls of the kernel's that wait by CLOCK_MONOTONIC take it.
+/// The end of `wait` from now on CLOCK_MONOTONIC, for system calls that wait until then.
 inline timespec monotonic_after(Span wait) {
   constexpr std::int64_t kNsPerS = 1'000'000'000;
   timespec until{};
@@ -33,7 +33,7 @@ inline timespec monotonic_after(Span wait) {
   return until;
 }
 
-/// CPU time of the calling thread: what its own code took, whatever else the machine ran meanwhile.
+/// CPU time of the calling thread, independent of what else the machine runs.
 inline Span thread_cpu() {
   timespec t{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);

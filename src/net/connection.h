@@ -13,7 +13,7 @@ namespace wattle::net {
 
 class Connection;
 
-/// A sum of which one loop's thread adds, and all read.
+/// A sum to which one loop's thread adds and which all threads may read.
 struct alignas(64) LoopBytes {
   std::atomic<std::int64_t> sum{0};
 };
@@ -47,8 +47,8 @@ class Connection final : public Watcher, public Deferred, public std::enable_sha
   Connection(std::shared_ptr<ServerState> server, int loop_index, Socket socket);
 
   void start();
-  void tick(Instant now);  ///< looks at the deadline
-  void gone();             ///< the client left, or has to: the handler hears of it
+  void tick(Instant now);  ///< checks the deadline
+  void gone();             ///< the client has left or is cut off; notifies the handler
   void close();            ///< at once
   void drain();            ///< close as soon as no response is running
 
@@ -86,11 +86,11 @@ class Connection final : public Watcher, public Deferred, public std::enable_sha
   Socket socket_;
   std::optional<Peer> peer_;  ///< of a Unix socket
   RequestParser parser_;
-  std::string in_;  ///< input that could not be taken yet: half a header, pipelined requests
+  std::string in_;  ///< input not consumed yet: half a header, pipelined requests
   std::string out_;
   std::size_t out_sent_ = 0;
   std::unique_ptr<TlsSession> tls_;  ///< null: plain text
-  std::string sealed_;               ///< what of out_ is on its way, where TLS is spoken
+  std::string sealed_;               ///< the part of out_ that is being sent, encrypted, if the connection uses TLS
   std::size_t sealed_sent_ = 0;
   std::int64_t body_held_ = 0;        ///< of ServerState::body_bytes
   std::string extra_;                 ///< header lines of the response to come
@@ -99,10 +99,10 @@ class Connection final : public Watcher, public Deferred, public std::enable_sha
   Instant deadline_ = Instant::never();
   Instant write_deadline_ = Instant::never();
   std::uint64_t serial_ = 0;  ///< of the request being answered
-  bool reading_ = false;      ///< what comes is wanted
-  bool deferred_ = false;     ///< on_turn_end() comes
+  bool reading_ = false;      ///< input is accepted
+  bool deferred_ = false;     ///< on_turn_end() is scheduled
   bool flush_scheduled_ = false;
-  bool overrun_ = false;  ///< the client takes too little of what it has asked for
+  bool overrun_ = false;  ///< the client reads its responses too slowly
   bool waiting_writable_ = false;
   bool chunked_ = false;
   bool bodiless_ = false;  ///< HEAD, 1xx, 204, 304: headers only

@@ -1,5 +1,5 @@
 #pragma once
-// What an HTTP server hands to its handlers, and what both agree on. No Asio here: this header is for handlers.
+// The interface between an HTTP server and its handlers.
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -26,13 +26,13 @@ class Exchange {
   /// Stays alive until the response is finished. Capacity exceeds size by RequestParser::kBodyPadding.
   [[nodiscard]] virtual const std::string& body() const = 0;
   [[nodiscard]] virtual Loop& loop() = 0;
-  /// Who asks, where that came over a Unix socket; else null.
+  /// The calling process, if the request came over a Unix socket; else null.
   [[nodiscard]] virtual const Peer* peer() const { return nullptr; }
 
-  /// What the handler wants to know at the next request on this connection; null at its first.
+  /// State that the handler keeps for the next request on this connection; null at the first.
   [[nodiscard]] virtual std::shared_ptr<const void>& kept() = 0;
 
-  /// Lines that go with whatever response this request gets, each ended by CRLF. Before it begins.
+  /// Adds header lines, each ended by CRLF, to the response to this request. Call before the response begins.
   virtual void add_headers(std::string_view lines) = 0;
   /// A whole response. `extra_headers` are complete lines, each ended by CRLF.
   virtual void respond(int status, std::string_view content_type, std::string_view body,
@@ -43,14 +43,15 @@ class Exchange {
                      std::optional<std::uint64_t> content_length = std::nullopt) = 0;
   virtual void write(std::string_view bytes) = 0;
   virtual void finish() = 0;
-  /// Gives up in the middle: closes, so that the client can tell the response is not complete.
+  /// Gives up in the middle of the response: closes the connection, so that the client sees that it is incomplete.
   virtual void drop() = 0;
 
   /// The client left before the response was finished. Called once at most; not after finish().
   virtual void on_gone(std::function<void()> handler) = 0;
-  /// Bytes written and not yet taken by the kernel. Above a bound of yours, stop writing until on_drained fires.
+  /// Bytes written but not yet accepted by the kernel. Above a bound of its own, a handler should stop writing until
+  /// on_drained fires.
   [[nodiscard]] virtual std::size_t unsent_bytes() const = 0;
-  /// Fires once when everything written has been taken by the kernel.
+  /// Fires once when the kernel has accepted everything written.
   virtual void on_drained(std::function<void()> handler) = 0;
 };
 
@@ -66,9 +67,9 @@ struct ServerOptions {
   Span header_timeout = Span::s(10);       ///< first byte of a request to the end of its header
   Span body_timeout = Span::s(60);         ///< header to the end of the body
   Span idle_timeout = Span::s(75);         ///< between requests
-  Span write_timeout = Span::s(60);        ///< a client that takes no byte for so long is cut off
-  std::size_t max_unsent_bytes = 8 << 20;  ///< a client further behind than this is cut off
-  /// Of the bodies of all requests that have not been answered, together. Beyond, those above kSmallBody are refused.
+  Span write_timeout = Span::s(60);        ///< a client that reads no byte for this long is cut off
+  std::size_t max_unsent_bytes = 8 << 20;  ///< a client with more unread bytes is cut off
+  /// Limit on the total size of the bodies of unanswered requests. Beyond it, bodies above kSmallBody are refused.
   std::int64_t total_body_bytes = 256 << 20;
   static constexpr std::int64_t kSmallBody = 64 << 10;
   std::shared_ptr<const TlsContext> tls = nullptr;  ///< null: plain text

@@ -13,7 +13,7 @@ namespace wattle::net {
 class BodyReader {
  public:
   enum class Ends : std::uint8_t { Here, ByLength, ByChunks, WithConnection };
-  /// `most`: bytes of content; beyond, it is a 413.
+  /// `most`: largest content in bytes; more is a 413.
   void begin(Ends ends, std::uint64_t length, std::uint64_t most) {
     left_ = ends == Ends::ByLength ? length : 0;
     room_ = most;
@@ -28,8 +28,8 @@ class BodyReader {
   [[nodiscard]] bool ends_with_connection() const { return at_ == At::Rest; }
   [[nodiscard]] const ParseProblem& problem() const { return problem_; }
 
-  /// How many bytes were taken; of a line that has not ended none is, give it again with more behind it. `content`
-  /// is called with each stretch.
+  /// Returns the number of bytes consumed. Nothing of an incomplete line is consumed: pass it again with the bytes that
+  /// follow. `content` is called with each piece of content.
   template <typename Content>
   std::size_t feed(std::string_view bytes, Content&& content) {
     std::string_view rest = bytes;
@@ -55,7 +55,7 @@ class BodyReader {
  private:
   enum class At : std::uint8_t { Content, ChunkSize, ChunkContent, ChunkEnd, Trailers, Rest, End };
   static constexpr ParseProblem kTooLarge{413, "the request body is larger than this server accepts"};
-  /// Of a chunk's line, or of all trailers.
+  /// Limit on a chunk's size line, and on all trailers together.
   static constexpr std::size_t kControlMost = 16 * 1024;
 
   std::size_t take_line(std::string_view bytes);

@@ -1,7 +1,7 @@
 #pragma once
-// The header of one HTTP/1.1 message (RFC 9112, 2 to 6), once all of it is there. Strict: what two readers could take
-// for two different messages is refused (bare CR or LF, folded lines, a space before a colon, two lengths). No state,
-// no sockets.
+// Parses the complete header of one HTTP/1.1 message (RFC 9112, 2 to 6). Strict: a header that two parsers could
+// interpret differently is refused (bare CR or LF, folded lines, a space before a colon, two lengths). No state, no
+// sockets.
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -17,15 +17,15 @@ struct ParseProblem {
   enum class Kind : std::uint8_t { Form, Framing, Size };
   int status = 0;
   const char* what = "";
-  Kind kind = Kind::Form;  ///< Framing: how long the message is cannot be relied on
+  Kind kind = Kind::Form;  ///< Framing: the message's length is not reliable
   explicit operator bool() const { return status != 0; }
 };
 
-/// Where the header that begins these bytes ends, behind its empty line, or behind the first line that has no proper
-/// end; 0: it goes on. `searched` bytes of it have been looked at.
+/// The end of the header at the start of these bytes: after its empty line, or after the first line with an invalid
+/// line end; 0: it is incomplete. The first `searched` bytes have been searched before.
 [[nodiscard]] std::size_t header_end(std::string_view bytes, std::size_t& searched);
 
-/// What the fields say of the message's end, and of the connection's.
+/// What the fields say about the end of the message and of the connection.
 struct Framing {
   std::optional<std::uint64_t> length;
   bool chunked = false;
@@ -45,15 +45,16 @@ struct ResponseHead {
   ParseProblem problem;
 };
 
-/// `header` is whole, as header_end() says. Fields go into `fields`, which are of no use when there is a problem.
+/// `header` is complete according to header_end(). Its fields are stored in `fields`, which must not be used if there
+/// is a problem.
 [[nodiscard]] RequestHead read_request_head(std::string_view header, HeaderFields& fields);
 [[nodiscard]] ResponseHead read_response_head(std::string_view header, HeaderFields& fields);
 
-/// Whether this is one field and nothing else, as a trailer has it; without its line's end.
+/// Whether this line, without its line end, is exactly one field, as in a trailer.
 [[nodiscard]] bool is_field(std::string_view line);
-/// Some byte of it is a control, but for tabs.
+/// Whether it contains a control character other than a tab.
 [[nodiscard]] bool has_controls(std::string_view line);
-/// Whether a request's method, or a field's name, may have it.
+/// Whether the character is permitted in methods and field names.
 [[nodiscard]] bool is_token_char(char c);
 
 }  // namespace wattle::net

@@ -8,7 +8,7 @@
 namespace wattle::net {
 
 /// ASCII case-insensitive equality, as HTTP field names compare.
-[[nodiscard]] bool same_letters(std::string_view a, std::string_view b);  ///< of two of one length
+[[nodiscard]] bool same_letters(std::string_view a, std::string_view b);  ///< both of the same length
 [[nodiscard]] inline bool same_name(std::string_view a, std::string_view b) {
   return a.size() == b.size() && same_letters(a, b);
 }
@@ -24,22 +24,22 @@ class HeaderFields {
     places_.clear();
     lengths_ = 0;
   }
-  /// All of a message's header, copied once; what was there before goes. The copy.
+  /// Copies a message's whole header, replacing the previous one. Returns the copy.
   std::string_view hold(std::string_view header) {
     clear();
     arena_ = header;
     return arena_;
   }
-  /// Both lie in what hold() returned.
+  /// Both point into what hold() returned.
   void add_held(std::string_view name, std::string_view value) {
     places_.push_back(
         {at(name), static_cast<std::uint32_t>(name.size()), at(value), static_cast<std::uint32_t>(value.size())});
     lengths_ |= length_bit(name);
   }
   void add(std::string_view name, std::string_view value);
-  /// First value of that name; empty when absent.
+  /// The first value of that name; empty if absent.
   [[nodiscard]] std::string_view get(std::string_view name) const {
-    return (lengths_ & length_bit(name)) == 0 ? std::string_view() : found(name);  // most are not there
+    return (lengths_ & length_bit(name)) == 0 ? std::string_view() : found(name);  // most names are absent
   }
   [[nodiscard]] std::size_t size() const { return places_.size(); }
   [[nodiscard]] Field at(std::size_t i) const;
@@ -56,7 +56,7 @@ class HeaderFields {
 
   std::string arena_;
   std::vector<Place> places_;
-  std::uint64_t lengths_ = 0;  ///< of the names there are
+  std::uint64_t lengths_ = 0;  ///< lengths of the stored names
 };
 
 [[nodiscard]] std::string_view status_text(int status);

@@ -15,8 +15,9 @@ struct HttpLimits {
   std::uint64_t body_bytes = 8 * 1024 * 1024;
 };
 
-/// One request at a time. feed() returns how many bytes it took; give it the rest again, with more behind it. Until the
-/// header is complete nothing is taken, so the caller's buffer must be able to hold HttpLimits::header_bytes.
+/// One request at a time. feed() returns how many bytes it consumed; pass it the rest again with the bytes that follow.
+/// Nothing is consumed until the header is complete, so the caller's buffer must be able to hold
+/// HttpLimits::header_bytes.
 class RequestParser {
  public:
   explicit RequestParser(HttpLimits limits) : limits_(limits) {}
@@ -32,9 +33,9 @@ class RequestParser {
   [[nodiscard]] bool http11() const { return http11_; }
   [[nodiscard]] const ParseProblem& problem() const { return problem_; }
   [[nodiscard]] std::string_view method() const { return method_; }
-  [[nodiscard]] std::string_view target() const { return target_; }  ///< in origin form, whichever it came in
+  [[nodiscard]] std::string_view target() const { return target_; }  ///< always in origin form
   [[nodiscard]] const HeaderFields& headers() const { return headers_; }
-  /// The body. Its capacity exceeds its size by kBodyPadding, as simdjson wants.
+  /// The body. Its capacity exceeds its size by kBodyPadding, as simdjson requires.
   [[nodiscard]] const std::string& body() const { return body_; }
   static constexpr std::size_t kBodyPadding = 64;
 
@@ -65,12 +66,12 @@ class ResponseParser {
  public:
   ResponseParser(std::uint32_t header_bytes, BodySink& sink) : header_bytes_(header_bytes), sink_(sink) {}
 
-  /// Takes header and body in turn; stops after the header, so that the caller can announce it before the body comes.
+  /// Consumes header and body; stops after the header, so that the caller can announce it before the body.
   std::size_t feed(std::string_view bytes);
-  void feed_eof();  ///< the peer closed: completes a body delimited by that, else is a problem
+  void feed_eof();  ///< the peer closed: ends a body that is delimited by this, otherwise an error
   void reset();
 
-  [[nodiscard]] bool started() const { return started_; }  ///< at least one byte was taken or refused
+  [[nodiscard]] bool started() const { return started_; }  ///< at least one byte was consumed or refused
   [[nodiscard]] bool header_done() const { return header_done_; }
   [[nodiscard]] bool done() const { return ended_ || (header_done_ && body_reader_.done()); }
   [[nodiscard]] bool keep_alive() const { return head_.framing.keep_alive && !body_reader_.ends_with_connection(); }

@@ -9,7 +9,7 @@
 
 namespace wattle::net {
 
-/// One that wants to be called once more before a loop looks for events again.
+/// Called once more before a loop polls for events again.
 class Deferred {
  public:
   virtual ~Deferred() = default;
@@ -23,7 +23,7 @@ class Loop {
   Loop(const Loop&) = delete;
   Loop& operator=(const Loop&) = delete;
 
-  /// Runs `task` on the loop's thread, soon. From any thread; dropped once the loop has stopped.
+  /// Posts `task` to the loop's thread. From any thread; dropped if the loop has stopped.
   void post(std::function<void()> task);
   /// Runs `task` on the loop's thread and returns once it has run. From any other thread, before stop().
   void run(const std::function<void()>& task);
@@ -32,13 +32,13 @@ class Loop {
   /// Runs `task` on the loop's thread every `period` until the loop stops. From any thread.
   void every(Span period, std::function<void()> task);
   [[nodiscard]] bool in_this_thread() const;
-  /// The loop whose thread this is; null: no loop's.
+  /// The loop whose thread this is; null: not a loop's thread.
   [[nodiscard]] static Loop* current();
-  /// When what this turn brought has been looked at, even if the loop stops. On its thread only.
+  /// Calls back after the events of this turn have been handled, even if the loop stops. On its thread only.
   void at_turn_end(std::shared_ptr<Deferred> who);
-  /// The same, ahead of what at_turn_end() was called for and of the bytes that this turn wrote.
+  /// The same, before the callbacks of at_turn_end() and before the bytes written in this turn are sent.
   void before_sending(std::shared_ptr<Deferred> who);
-  /// Stops the loop and joins its thread; what was posted and not yet run is dropped. Not from the loop's own thread.
+  /// Stops the loop and joins its thread; posted tasks that have not run are dropped. Not from the loop's own thread.
   void stop();
 
   struct Impl;

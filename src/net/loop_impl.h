@@ -13,12 +13,12 @@
 
 namespace wattle::net {
 
-/// One that has a descriptor in a loop's epoll set. Edge-triggered, both directions at once, for as long as it is open:
-/// what can be done is remembered (Socket), so that a request costs no epoll_ctl and no read that finds nothing.
+/// Owner of a descriptor in a loop's epoll set: edge-triggered, for both directions, as long as it is open. Readiness
+/// is remembered (Socket), so that a request costs no epoll_ctl and no read without data.
 class Watcher {
  public:
   virtual ~Watcher() = default;
-  virtual void on_events(std::uint32_t events) = 0;  ///< EPOLLIN and so on; it may destroy itself
+  virtual void on_events(std::uint32_t events) = 0;  ///< EPOLLIN and so on; may destroy this object
 };
 
 struct Loop::Impl {
@@ -29,7 +29,7 @@ struct Loop::Impl {
 
   void run();  ///< until stop()
   void stop();
-  /// Lets go of what was posted and not run; after the thread has ended.
+  /// Drops posted tasks that have not run; after the thread has ended.
   void drop_tasks();
 
   // From any thread.
@@ -39,26 +39,26 @@ struct Loop::Impl {
 
   // On the loop's thread.
   [[nodiscard]] bool add(int descriptor, Watcher& watcher);
-  /// It hears nothing more, not of what was found in this turn either. Its descriptor is closed next.
+  /// It gets no more events, including those already found in this turn. Its descriptor is closed next.
   void forget(const Watcher& watcher);
   void defer(std::shared_ptr<Deferred> who) { deferred_.push_back(std::move(who)); }
   void before_sending(std::shared_ptr<Deferred> who) { before_sending_.push_back(std::move(who)); }
-  /// As this turn began: near enough for deadlines, and free.
+  /// The time at which this turn began: precise enough for deadlines, and free.
   [[nodiscard]] Instant now() const { return now_; }
 
   Loop& loop;
   std::thread thread;
-  /// What a socket has just said, until it has been looked at: one buffer a loop instead of one a connection. Nobody
-  /// may keep views of it beyond its turn.
+  /// Data just read from a socket, until it has been handled: one buffer per loop instead of one per connection. Views
+  /// of it must not be kept beyond the turn.
   static constexpr std::size_t kScratchBytes = 64 * 1024;
-  std::string plain;  ///< the same of what TLS said
+  std::string plain;  ///< the same after TLS decryption
   std::unique_ptr<char[]> scratch = std::make_unique_for_overwrite<char[]>(kScratchBytes);
 
  private:
   using Task = std::function<void()>;
   struct Timer {
     Instant due;
-    std::uint64_t number;  ///< of two that are due at once the older one comes first
+    std::uint64_t number;  ///< if two are due at once, the older one comes first
     Span period;           ///< zero: once
     Task task;
   };

@@ -1,5 +1,5 @@
 #pragma once
-// Who is at the other end of a Unix socket, as the kernel says it: nothing that the other end could make up.
+// The process at the other end of a Unix socket, as identified by the kernel: the other end cannot forge it.
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -11,12 +11,12 @@ namespace wattle::net {
 
 struct Peer {
   std::uint32_t user = 0;
-  std::vector<std::uint32_t> groups;  ///< its own, then those it belongs to beside
+  std::vector<std::uint32_t> groups;  ///< its own group, then its supplementary ones
 };
-/// Of the one that connected (SO_PEERCRED, SO_PEERGROUPS); none: the socket is no Unix socket.
+/// The process that connected (SO_PEERCRED, SO_PEERGROUPS); none: not a Unix socket.
 [[nodiscard]] std::optional<Peer> peer_of(int socket);
 
-/// Who may use a Unix socket: root and the user that runs this process, and those added.
+/// Who may use a Unix socket: root, the user that runs this process, and those added.
 class PeerList {
  public:
   /// By name or number. `where` names the flag in the error.

@@ -1,6 +1,6 @@
 #pragma once
-// Looks up names again whose addresses have changed, or did not exist yet: on a thread of its own, because a name
-// service that does not answer must keep nobody else waiting.
+// Looks up names again whose addresses have changed, or did not exist yet: on a separate thread, so that a name service
+// that does not answer blocks nothing else.
 #include <functional>
 #include <memory>
 #include <string>
@@ -23,11 +23,11 @@ class Resolver {
 
   /// Blocks.
   [[nodiscard]] Result<Endpoint> now(std::string_view url, std::string_view where) const;
-  /// Blocks. A name without an address is no error: it is logged, and the endpoint unresolved.
+  /// Blocks. A name without an address is not an error: it is logged, and the endpoint remains unresolved.
   [[nodiscard]] Result<Endpoint> now_or_later(std::string_view url, std::string_view where) const;
   /// `then` is called on the resolver's thread; never, if this URL is being looked up already.
   void again(const std::string& url, Then then);
-  /// No `then` is called from here on; a look-up in progress is left to itself. Not from a `then`.
+  /// After this no `then` is called; a look-up in progress is abandoned. Not from a `then`.
   void stop();
 
  private:

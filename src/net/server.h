@@ -1,5 +1,5 @@
 #pragma once
-// An HTTP/1.1 server over a pool of loops: accepts on the first, serves each connection on one loop for life. Bounded
+// An HTTP/1.1 server over a pool of loops: accepts on the first loop and serves each connection on one loop. Bounded
 // headers, bodies and connections, deadlines, keep-alive, drain.
 #include <cstdint>
 #include <memory>
@@ -15,15 +15,15 @@ struct ServerState;
 
 class HttpServer {
  public:
-  /// Binds and listens at once, so that port() is known; fails when the address is taken or not ours.
+  /// Binds and listens at once, so that port() is known; fails if the address is in use or not local.
   static Result<std::unique_ptr<HttpServer>> listen(LoopPool& pool, const ServerOptions& options,
                                                     RequestHandler handler, ProblemBody problem_body = {});
   ~HttpServer();  ///< stop() with no grace
 
   [[nodiscard]] std::uint16_t port() const;
   [[nodiscard]] std::int64_t connections() const;
-  /// Stops accepting, lets running responses finish for up to `grace`, or until `at_once` (asked on the caller's
-  /// thread) says so, then closes what is left, after `last_words` (likewise) has had the chance to end it properly.
+  /// Stops accepting and lets running responses finish for up to `grace`, or until `at_once` returns true; then calls
+  /// `last_words`, which may end the remaining responses properly, and closes them. Both run on the caller's thread.
   /// Blocks; not from a loop's thread. The pool must still run.
   void stop(Span grace, const std::function<void()>& last_words = {}, const std::function<bool()>& at_once = {});
 

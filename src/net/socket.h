@@ -1,5 +1,5 @@
 #pragma once
-// Private to net/: a stream socket (TCP's or a Unix one) in a loop's epoll set, and what can be done with it now.
+// Private to net/: a stream socket (TCP or Unix) in a loop's epoll set, with its present readiness.
 #include <sys/socket.h>
 #include <sys/uio.h>
 
@@ -15,7 +15,7 @@
 
 namespace wattle::net {
 
-/// Owns a non-blocking descriptor. Loop thread only, once it is watched.
+/// Owns a non-blocking descriptor. Once watched, loop thread only.
 class Socket {
  public:
   Socket() = default;
@@ -24,9 +24,9 @@ class Socket {
   Socket& operator=(Socket&& other) noexcept;
   ~Socket() { close(); }
 
-  /// From now on `owner` hears of it, until it is closed. False: the kernel has no room for that.
+  /// Events go to `owner` until it is closed. False: the kernel's limit of watches is reached.
   [[nodiscard]] bool watch(Loop::Impl& loop, Watcher& owner);
-  /// What on_events() was given. It is readable until a read has found less than it had room for.
+  /// Records the events that on_events() got. The socket counts as readable until a read returns less than asked for.
   void note(std::uint32_t events);
   [[nodiscard]] bool readable() const { return readable_; }
   [[nodiscard]] bool writable() const { return writable_; }
@@ -35,7 +35,7 @@ class Socket {
 
   enum class Result : std::uint8_t {
     Some,
-    None,  ///< not now: on_events() will say when
+    None,  ///< nothing now: on_events() will be called
     End,   ///< the peer has ended its half
     Broken,
   };
@@ -44,13 +44,13 @@ class Socket {
     Result result = Result::Some;
   };
   [[nodiscard]] Io read(char* into, std::size_t room);
-  /// What the kernel takes at once, maybe not all.
+  /// Writes what the kernel accepts at once, perhaps only a part.
   [[nodiscard]] Io write(std::span<const iovec> pieces);
   [[nodiscard]] Io write(std::string_view bytes);
 
-  /// errno of a connection that was being made; 0: it stands.
+  /// errno of a connection attempt; 0: connected.
   [[nodiscard]] int connect_error() const;
-  void no_delay() const;  ///< TCP only; nothing on others
+  void no_delay() const;  ///< TCP only; does nothing for others
   void shut_sending() const;
   void close();
 
@@ -63,21 +63,21 @@ class Socket {
   Watcher* owner_ = nullptr;
   bool readable_ = false;
   bool writable_ = true;
-  bool to_the_end_ = false;  ///< it has ended or broken: a short read is not the last one
+  bool to_the_end_ = false;  ///< ended or broken: a short read is not the last one
 };
 
-/// As socket calls take it.
+/// In the form of the socket calls.
 struct SocketAddress {
   sockaddr_storage at{};
   socklen_t size = 0;
 };
-/// Of a number, not of a name; none: it is none.
+/// From a numeric address; none: not a numeric address.
 [[nodiscard]] std::optional<SocketAddress> tcp_address(const std::string& host, std::uint16_t port);
-/// `path` fits.
+/// `path` must fit.
 [[nodiscard]] SocketAddress unix_address(const std::string& path);
 
-/// A connection that is being made, or stands: on_events() says that it is writable, connect_error() what became of it.
-/// `error`: errno where it cannot even be tried.
+/// Begins to connect: when on_events() reports that it is writable, connect_error() has the result. `error`: errno if
+/// the attempt cannot be started.
 [[nodiscard]] Socket connect_to(const SocketAddress& address, int& error);
 
 }  // namespace wattle::net

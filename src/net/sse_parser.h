@@ -1,6 +1,6 @@
 #pragma once
-// Server-sent events out of bytes that arrive in any chunking: same bytes, same events. Pure; no allocation for an
-// event that lies wholly in one feed.
+// Parses server-sent events from bytes in chunks of any size; the events do not depend on the chunks. Pure; no
+// allocation for an event that lies entirely in one feed.
 #include <cstddef>
 #include <optional>
 #include <string>
@@ -9,7 +9,7 @@
 namespace wattle::net {
 
 /// Follows the WHATWG grammar for `data` and `event` fields, comments, and CR, LF or CRLF line ends; `id` and `retry`
-/// are read over. An event without data is not reported, an event cut off by the end of the stream neither.
+/// are ignored. Events without data, and an event cut off by the end of the stream, are not reported.
 class SseParser {
  public:
   struct Event {
@@ -21,21 +21,21 @@ class SseParser {
 
   /// `bytes` must stay alive until next() has returned nullopt.
   void feed(std::string_view bytes);
-  /// The next event completed by what was fed; its views die with the following call.
+  /// The next event completed by what was fed; its views are valid until the next call.
   [[nodiscard]] std::optional<Event> next();
-  /// What of the feed has not been looked at, where an event begins with it and nothing but LF ends lines in it; else
-  /// empty. For one that knows a stream's events by their bytes.
+  /// The unparsed rest of the feed if an event begins there and all its lines end in LF; else empty. For callers that
+  /// recognise a stream's events by their bytes.
   [[nodiscard]] std::string_view plain_rest() const;
-  /// So many bytes of plain_rest(), whole events, have been read without us.
+  /// Skips this many bytes of plain_rest(), which must be whole events: the caller has read them.
   void pass(std::size_t bytes);
   /// After next() returned nullopt: how many of the last feed's bytes end with a complete event. The rest belongs to an
   /// event that is still open.
   [[nodiscard]] std::size_t complete_bytes() const { return boundary_; }
-  /// An event outgrew max_event_bytes; nothing more will come.
+  /// An event exceeded max_event_bytes; no more events are reported.
   [[nodiscard]] bool overflowed() const { return overflowed_; }
 
  private:
-  /// Offset in the fed bytes of the first CR or LF at or after `from`; their size when there is none.
+  /// Offset in the fed bytes of the first CR or LF at or after `from`; their size if there is none.
   [[nodiscard]] std::size_t line_end(std::size_t from);
   [[nodiscard]] std::optional<Event> one_line_event();
   void line(std::string_view text);
@@ -43,9 +43,9 @@ class SseParser {
 
   std::size_t max_event_bytes_;
   std::string_view fed_;   ///< the last feed
-  std::string_view rest_;  ///< of it, not yet looked at
-  std::size_t lf_ = 0;     ///< first LF at or after the line looked at; valid unless it lies before it
-  std::size_t cr_ = 0;     ///< and CR
+  std::string_view rest_;  ///< the part of it not yet parsed
+  std::size_t lf_ = 0;     ///< first LF at or after the present line; valid unless it lies before it
+  std::size_t cr_ = 0;     ///< the same for CR
   std::size_t boundary_ = 0;
   std::string partial_;         ///< a line cut by the end of a feed
   std::string data_;            ///< data of the open event, when it had to be copied

@@ -1,5 +1,5 @@
 #pragma once
-// TLS for connections of ours, over bytes: no sockets. OpenSSL does the work, behind a wall.
+// TLS for the server's connections, over bytes: no sockets. A wrapper that hides OpenSSL.
 #include <memory>
 #include <optional>
 #include <string>
@@ -17,10 +17,10 @@ class TlsContext {
   static Result<std::shared_ptr<const TlsContext>> server(const std::string& certificate_file,
                                                           const std::string& key_file);
   ~TlsContext();
-  /// Takes what the files hold now, if that is another certificate or key: for connections from then on. What is wrong
-  /// leaves it as it was, and is said once. From one thread at a time.
+  /// Reads the files again and uses a changed certificate or key for new connections. If they are invalid, nothing
+  /// changes and the error is returned once. From one thread at a time.
   [[nodiscard]] std::optional<Error> look() const;
-  /// OpenSSL's own object for a connection, the caller's.
+  /// OpenSSL's object for a connection; owned by the caller.
   [[nodiscard]] ssl_st* session() const;
 
  private:
@@ -35,13 +35,13 @@ class TlsSession {
   explicit TlsSession(std::shared_ptr<const TlsContext> context);
   ~TlsSession();
 
-  /// What the peer has sent: what that says goes to `plain`, what is to be sent in turn (of a handshake) to `sealed`.
-  /// False: it does not speak TLS, or has been tampered with; `sealed` may hold an alert.
+  /// Processes bytes from the peer: decrypted data is appended to `plain`, bytes to be sent (of a handshake) to
+  /// `sealed`. False: not TLS, or tampered with; `sealed` may contain an alert.
   [[nodiscard]] bool open(std::string_view bytes, std::string& plain, std::string& sealed);
   /// False: the handshake is not over, or the session is broken.
   [[nodiscard]] bool seal(std::string_view plain, std::string& sealed);
   [[nodiscard]] bool established() const;
-  /// The last thing to be sent: so that the peer knows that nothing was cut off.
+  /// The last bytes to be sent: they tell the peer that nothing was cut off.
   void close(std::string& sealed);
 
   struct Impl;

@@ -2,7 +2,6 @@
 // Output length from the prompt's text, by libtorch: words of a chunk through a transformer encoder, chunks through a
 // bidirectional LSTM, out come log(1 + tokens) and whether the answer will be long (FREESH, section IV: XLM-RoBERTa
 // over chunks, then a BiLSTM; theirs starts from a pre-trained encoder, this one from nothing, over hashed words).
-#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>

@@ -2,7 +2,6 @@
 // The parts of an agent, for the files that implement it.
 #include <algorithm>
 #include <atomic>
-#include <map>
 #include <mutex>
 #include <thread>
 

@@ -2,7 +2,6 @@
 // A second process that outlives the agent, however it dies, and releases its clock locks.
 #include <sys/types.h>
 
-#include <cstdint>
 #include <string>
 #include <vector>
 

@@ -1,6 +1,5 @@
 #pragma once
 // The lock keeper: no clock is locked unless its release is guaranteed, by this process or the next.
-#include <map>
 #include <memory>
 #include <optional>
 #include <set>

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <mutex>
-#include <utility>
 #include <vector>
 
 namespace wattle::node {

@@ -2,9 +2,6 @@
 // The load profile of one model on one GPU, and its file: class x TP degree x clock x load -> power, TTFT, TBT
 // (DynamoLLM, HPCA 2025, section IV-A). There is one profile per model, shared by all controllers and services that use
 // it.
-#include <cstdint>
-#include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>

@@ -1,8 +1,6 @@
 #pragma once
 // The pool planner's inputs from CSV texts with the columns of FREESH's released data. Texts, not files: plan/ does no
 // I/O.
-#include <cstdint>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>

@@ -1,6 +1,5 @@
 #pragma once
 // The pool planner's integer program for one partition. Internal to plan/pools.cc.
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>

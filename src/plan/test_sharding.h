@@ -1,9 +1,7 @@
 #pragma once
 // Profiles for the sharding planner's tests and benchmarks, by formula; none of it is measured.
-#include <algorithm>
 #include <cmath>
 #include <string>
-#include <vector>
 
 #include "plan/sharding.h"
 

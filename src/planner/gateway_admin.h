@@ -1,6 +1,6 @@
 #pragma once
-// The gateway's admin plane as the planner uses it. What goes wrong is logged, once until it goes otherwise; callers
-// try again at their next turn.
+// The planner's client of the gateway's admin plane. A failure is logged once, until its outcome changes; callers try
+// again at their next turn.
 #include <cstdint>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -17,41 +17,41 @@ namespace wattle::planner {
 
 class GatewayAdmin {
  public:
-  /// `token`: of the admin plane; empty: it wants none.
+  /// `token`: of the admin plane; empty: none is required.
   explicit GatewayAdmin(std::string url, std::string_view token = "") : url_(std::move(url)) {
     caller_.set_token(token);
   }
 
   enum class Answer : std::uint8_t {
     Done,
-    Unknown,  ///< it knows no such worker, or another one by that id: it has restarted
-    Refused,  ///< what was said is wrong, and will be when it is said again
+    Unknown,  ///< it has no such worker, or another one with that id: it has restarted
+    Refused,  ///< the request is wrong; repeating it would fail again
     Failed,
   };
 
-  /// The id it gives a worker; empty: it would not hear of it.
+  /// The id of a newly registered worker; empty: it was not registered.
   [[nodiscard]] std::string add_worker(const nlohmann::json& worker);
   /// The worker at `url` takes requests from now on.
   Answer offer(const std::string& worker, const std::string& url);
-  /// It gets no more.
+  /// It gets no more requests.
   Answer withdraw(const std::string& worker);
   struct Seen {
     Answer answer = Answer::Failed;
     std::string status;
     std::int64_t active_requests = -1;
   };
-  /// `url`: where that worker stands; empty: it has not said yet.
+  /// `url`: the worker's address; empty: not known yet.
   [[nodiscard]] Seen look(const std::string& worker, const std::string& url);
   /// Decisions for its journal, oldest first.
   Answer record(const nlohmann::ordered_json& records);
-  /// What it carries out of a plan; it holds until the next, clock ranges for as long as `lease`.
+  /// The part of a plan that the gateway carries out; in force until the next, clock ranges for `lease`.
   Answer put_plan(std::span<const PoolWeight> weights, std::span<const ClockRange> clocks, Span lease);
   struct InForce {
     std::vector<PoolWeight> weights;
     std::vector<ClockRange> clocks;
     std::vector<std::int64_t> arrived;  ///< requests by class, since it started
     TurnedOut turned_out;               ///< since it started
-    bool stopping = false;              ///< it takes no new requests
+    bool stopping = false;              ///< it accepts no new requests
   };
   [[nodiscard]] std::optional<InForce> in_force();
 
@@ -59,7 +59,7 @@ class GatewayAdmin {
   Answer answer_to(const std::string& what, const Result<launch::AdminAnswer>& answer);
 
   std::string url_;
-  std::map<std::string, std::string> complaints_;  ///< by what it was about: the newest
+  std::map<std::string, std::string> complaints_;  ///< the newest message by subject
   launch::AdminCaller caller_;
 };
 

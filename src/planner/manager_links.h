@@ -1,6 +1,5 @@
 #pragma once
-// The executor's side of pool managers that are processes of their own.
-#include <functional>
+// The executor's connection to pool managers in other processes.
 #include <optional>
 #include <string>
 #include <vector>
@@ -12,23 +11,23 @@ namespace wattle::planner {
 
 class ManagerLinks {
  public:
-  /// URLs of pool managers; each plans pools of its own.
+  /// URLs of pool managers, each of which plans different pools.
   explicit ManagerLinks(const std::vector<std::string>& urls) {
     for (const auto& url : urls) parts_.push_back({url, {}, true});
   }
   [[nodiscard]] bool any() const { return !parts_.empty(); }
 
-  /// Asks all of them, one after the other. Of one that does not answer the last part holds, without its steps; what
-  /// nobody has planned yet stays as it is. Of two that plan one pool the first counts, which is logged. None: nobody
-  /// has ever answered.
+  /// Asks all of them, one after the other. If one does not answer, its last part stays in force, without its steps;
+  /// pools that have not been planned yet stay as they are. If two plan one pool, the first counts, which is logged.
+  /// None: none has ever answered.
   [[nodiscard]] std::optional<Plan> plan(const Observation& seen);
 
  private:
   struct Part {
     std::string url;
     std::optional<Plan> last;
-    bool answers = true;                ///< when last asked; so that a change is logged once
-    std::optional<PoolId> shared = {};  ///< a pool that one before it plans, too; likewise
+    bool answers = true;                ///< when last asked; used to log changes once
+    std::optional<PoolId> shared = {};  ///< a pool that an earlier one plans as well; likewise
   };
   void ask(Part& part, const Observation& seen);
 
@@ -36,7 +35,7 @@ class ManagerLinks {
   launch::AdminCaller caller_;
 };
 
-/// A pool that this part plans and one of those before it plans, too. None: they plan pools of their own.
+/// A pool that both this part and an earlier one plan. None: their pools are different.
 [[nodiscard]] std::optional<PoolId> shared_pool(const std::vector<const Plan*>& before, const Plan& part);
 
 /// Several managers' parts as one plan: pools that none of them plans and classes that none of them routes stay as they

@@ -1,6 +1,6 @@
 #pragma once
-// A scaling policy carried out with real processes: engines that start, serve, drain and end, and the gateway kept
-// informed of each. Requests never pass here.
+// Carries out a scaling policy with real processes: starts, drains and ends engines, and keeps the gateway informed of
+// each. Requests do not pass through here.
 #include <deque>
 #include <map>
 #include <memory>
@@ -28,9 +28,9 @@ namespace wattle::planner {
 struct EngineSlot {
   std::size_t pool = 0;
   std::vector<std::string> gpus;
-  std::string fpm;  ///< where it publishes forward-pass metrics: agents know their engines by that
+  std::string fpm;  ///< address of its forward-pass metrics, by which agents identify engines
   NodeId node{};
-  std::vector<std::int32_t> places = {};  ///< its GPUs' positions among those of the node; PlannedFleet says them
+  std::vector<std::int32_t> places = {};  ///< its GPUs' positions among those of the node; set by PlannedFleet
 };
 
 /// POOL=GPU[,GPU...]@ENDPOINT[,node=N]; POOL counts the scenario's [[fleet]] entries from 0. Errors name --slot.
@@ -40,34 +40,34 @@ class PlannedFleet final : public control::FleetPort, public journal::Sink {
  public:
   struct Options {
     std::string gateway;  ///< URL of its admin plane
-    std::string logs;     ///< folder of what engines write on stderr
-    std::string state;    ///< folder in which a successor finds what this one leaves; empty: engines end with it
-    /// For so long clock ranges of a plan hold without this planner; renewed four times as often. Weights have no end:
-    /// requests sent by an old plan are served, those sent to anybody miss their objectives.
+    std::string logs;     ///< folder for the engines' stderr
+    std::string state;    ///< folder with the state for a successor; empty: engines end with this planner
+    /// How long a plan's clock ranges stay in force without this planner; renewed four times as often. Weights do not
+    /// expire: by an old plan's weights requests are served, without weights they would miss their objectives.
     Span clock_lease = Span::s(60);
-    /// URLs of pool managers that are processes of their own and plan in the recipe's policy's stead.
+    /// URLs of pool managers in other processes, which plan instead of the recipe's policy.
     std::vector<std::string> managers = {};
-    systems::ScalingInputs inputs = {};  ///< what a recipe's policy plans by; shapes and machines it finds itself
-    std::string gateway_token = {};      ///< of its admin plane; empty: it wants none
-    /// A node none of whose engines the gateway reached for so long is cut off: plans do without it, and try it again
-    /// after a pause.
+    systems::ScalingInputs inputs = {};  ///< inputs of the recipe's policy, except shapes and machines
+    std::string gateway_token = {};      ///< token of its admin plane; empty: none is required
+    /// A node counts as cut off if the gateway has reached none of its engines for this long: plans leave it out, and
+    /// it is tried again after a pause.
     Span cut_off_after = Span::s(10);
     Span cut_off_pause = Span::s(60);
   };
   /// `loaded` outlives this.
   PlannedFleet(const config::LoadedScenario& loaded, std::vector<EngineSlot> slots, Options options);
-  ~PlannedFleet() override;  ///< by an exception, too: with Options::state engines serve on
+  ~PlannedFleet() override;  ///< with Options::state engines continue to serve, also after an exception
 
-  /// Adopts what a predecessor left; where that is nothing, starts what the scenario begins with. A recipe that does
-  /// not scale is carried out as given() is. Errors: another planner has Options::state; engines that do not come up,
-  /// and then those that it has started are ended: a part of a first fleet is none to adopt.
+  /// Adopts a predecessor's engines; if there are none, starts the scenario's first fleet. A recipe that does not scale
+  /// is carried out like given(). Errors: another planner uses Options::state; engines do not come up. In the latter
+  /// case the engines started here are ended, because an incomplete first fleet must not be adopted.
   [[nodiscard]] Result<void> begin(const systems::Recipe& recipe);
-  /// One look at everything.
+  /// One turn: checks all engines and the gateway, and acts.
   void turn();
-  /// With Options::state engines are left as they are, for the next planner. Else they get no more requests, and end
-  /// when those they have are over, or after `drain`.
+  /// With Options::state engines are left running for the next planner. Otherwise they get no more requests and are
+  /// ended when they are empty, or after `drain`.
   void end(Span drain);
-  /// See given_plan_from_json. A successor has it, too. From any thread.
+  /// See given_plan_from_json. A successor inherits the plan. From any thread.
   [[nodiscard]] Result<void> give(const std::string& json);
   /// From any thread.
   [[nodiscard]] std::string fleet_json() const {
@@ -89,19 +89,20 @@ class PlannedFleet final : public control::FleetPort, public journal::Sink {
   struct Engine {
     std::size_t slot = 0;
     PoolId pool{};
-    double weight = 0.0;                   ///< in weighted turns; 0: the gateway's own
-    InstanceId decode = kNoInstance;       ///< it is the prefill engine of a pair with this one
+    double weight = 0.0;                   ///< for weighted round-robin; 0: the gateway's default
+    InstanceId decode = kNoInstance;       ///< the decode instance, if this is the prefill engine of a pair
     std::optional<launch::Child> process;  ///< none: it could not be started
-    std::string url;                       ///< empty until it has said where it listens
+    std::string url;                       ///< empty until it has reported where it listens
     Instant up_since = Instant::never();
-    std::string worker;     ///< the gateway's id of it; empty: it has not heard of it yet
-    std::string noted;      ///< what its successor reads of it
-    bool warms = true;      ///< it takes requests spawn.warm after it answers; false: at once, its weights were there
+    std::string worker;  ///< its id at the gateway; empty: not registered yet
+    std::string noted;   ///< its entry in the state for a successor
+    bool warms =
+        true;  ///< it accepts requests spawn.warm after it answers; false: at once, because its weights were in place
     bool over = false;      ///< it has ended
-    bool served = false;    ///< it has been offered once
-    bool offered = false;   ///< it should have requests
-    bool accepted = false;  ///< the gateway has heard so
-    bool reachable = true;  ///< it said when last asked about one that had served
+    bool served = false;    ///< it has been offered to the gateway before
+    bool offered = false;   ///< it should get requests
+    bool accepted = false;  ///< the gateway has confirmed this
+    bool reachable = true;  ///< the gateway's last answer about an engine that has served
     void forget_gateway() {
       worker.clear();
       accepted = false;
@@ -158,34 +159,35 @@ class PlannedFleet final : public control::FleetPort, public journal::Sink {
   const config::LoadedScenario& loaded_;
   std::vector<EngineSlot> slots_;
   GatewayAdmin gateway_;
-  launch::AdminCaller engine_;  ///< asks engines whether they have loaded
+  launch::AdminCaller engine_;  ///< to ask engines whether they have loaded
   Options options_;
   std::optional<FileLock> lock_;  ///< of Options::state
   std::vector<PairShape> pairs_;  ///< the shapes after those of [[fleet]] entries
-  std::vector<PoolId> home_;      ///< by shape: where one goes whose pool no plan states
+  std::vector<PoolId> home_;      ///< by shape: its pool if no plan states one
   ManagerLinks managers_;
   std::shared_ptr<GivenPlan> given_ = std::make_shared<GivenPlan>();
   CutOffs cut_offs_;
-  Instant next_look_;  ///< for nodes that are cut off, and for what has arrived
+  Instant next_look_;  ///< next check for cut-off nodes and for arrivals
   Instant begin_;
   std::int32_t next_ = 0;                   ///< instance id
-  std::map<std::int32_t, Engine> engines_;  ///< by instance id; past ones until the journal has their end
+  std::map<std::int32_t, Engine> engines_;  ///< by instance id; ended ones until the journal has their end
   std::unique_ptr<control::PlanExecutor> scaler_;
-  std::optional<std::vector<std::int64_t>> arrived_;  ///< by class, as the gateway last said
+  std::optional<std::vector<std::int64_t>> arrived_;  ///< by class, as last reported by the gateway
   TurnedOut turned_out_;                              ///< likewise
   TurnedOut finished_;                                ///< since managers were last asked
-  Instant asked_;                                     ///< when the gateway was last asked what has arrived
+  Instant asked_;                                     ///< when the gateway was last asked for arrivals
   struct AtGateway {
     std::vector<PoolWeight> weights;
     std::vector<ClockRange> clocks;
-    bool any = false;  ///< a plan has said something: the gateway has to have it
-    Instant next_put;  ///< when it is said again
+    bool any = false;  ///< a plan has stated something that the gateway must get
+    Instant next_put;  ///< when it is sent again
   } at_gateway_;
   nlohmann::ordered_json phases_ = nlohmann::ordered_json::array();
   nlohmann::ordered_json steps_ = nlohmann::ordered_json::array();
   nlohmann::ordered_json plan_;
-  nlohmann::ordered_json levels_ = nlohmann::ordered_json::object();  ///< the newest plan beyond counts, as journalled
-  /// A decision; of a plan (kind Plan) with all of it.
+  nlohmann::ordered_json levels_ =
+      nlohmann::ordered_json::object();  ///< the newest plan that states more than counts, as journalled
+  /// A decision; for a plan (kind Plan) with the whole plan.
   struct Unsent {
     journal::DecisionRecord record;
     nlohmann::ordered_json plan;
@@ -193,11 +195,11 @@ class PlannedFleet final : public control::FleetPort, public journal::Sink {
   void unsent(Unsent one);
   struct Batch {
     nlohmann::ordered_json records = nlohmann::ordered_json::array();
-    std::size_t taken = 0;  ///< of unsent_; some are no record
+    std::size_t taken = 0;  ///< number of entries of unsent_; some are no records
   };
   [[nodiscard]] Batch next_records(std::size_t most, Instant sent);
-  std::deque<Unsent> unsent_;  ///< what the gateway's journal does not have yet, oldest first
-  std::int64_t refused_ = 0;   ///< records that the gateway did not take for its journal
+  std::deque<Unsent> unsent_;  ///< records that the gateway's journal does not have yet, oldest first
+  std::int64_t refused_ = 0;   ///< records that the gateway refused for its journal
   mutable std::mutex mutex_;   ///< shown_
   std::string shown_ = "{}";
 };

@@ -1,7 +1,6 @@
 #pragma once
 // The few kinds of plot the page needs, as inline SVG. Colours come from the page's style sheet: class rN is colour N.
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>

@@ -1,7 +1,6 @@
 #pragma once
 // What the sections on VoltanaLLM's analyses share: whose recipes, the runs, and rows they all have.
 #include <cstdint>
-#include <functional>
 #include <span>
 #include <string>
 #include <vector>

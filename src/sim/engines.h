@@ -1,5 +1,5 @@
 #pragma once
-// The simulated engines and when each wants to be looked at.
+// The simulated engines, and when each has its next event.
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -20,30 +20,31 @@ class Engines {
   void add(Arguments&&... arguments) {
     replicas_.push_back(std::make_unique<engine::Replica>(std::forward<Arguments>(arguments)...));
   }
-  /// It is dead for good; those behind it move up a position.
+  /// Removes an engine for good; later ones move up a position.
   void remove(std::size_t i) {
     iterations_of_gone_ += replicas_[i]->iterations();
     erase_at(replicas_, i);
     wakes_.remove(i);
   }
-  /// Of all there ever were.
+  /// Totals over all engines, including removed ones.
   [[nodiscard]] std::int64_t iterations() const {
     std::int64_t all = iterations_of_gone_;
     for (const auto& replica : replicas_) all += replica->iterations();
     return all;
   }
-  /// Room for one more than was expected; before add().
+  /// Reserves room for one more than expected; before add().
   void grow() { wakes_.grow(replicas_.size() + 1); }
 
   [[nodiscard]] engine::Replica& operator[](std::size_t i) { return *replicas_[i]; }
   [[nodiscard]] const engine::Replica& operator[](std::size_t i) const { return *replicas_[i]; }
   [[nodiscard]] std::size_t size() const { return replicas_.size(); }
 
-  /// After anything that may have changed when it next wants to be looked at. Not there yet: nothing to do.
+  /// Call after anything that may have changed the time of its next event. Does nothing for an engine that has not
+  /// started.
   void wake(std::size_t i) {
     if (i < replicas_.size()) wakes_.set(i, replicas_[i]->next_wake());
   }
-  /// Breaks off its run: the policy is asked again.
+  /// Interrupts its run of steps, so that the policy is asked again.
   void interrupt(std::size_t i, Instant now) {
     replicas_[i]->interrupt(now);
     wake(i);

@@ -1,5 +1,5 @@
 #pragma once
-// What becomes of each instance's GPUs over its life: how long they were taken, and at what clock.
+// The use of each instance's GPUs over its life: for how long, and at which clock.
 #include <cstddef>
 #include <vector>
 
@@ -10,9 +10,9 @@ namespace wattle::sim {
 
 class Lives {
  public:
-  /// The next instance begins; before its engine, which tells its first clock.
+  /// The next instance begins; call before its engine starts, which reports the first clock.
   void add(Instant now) { lives_.emplace_back().begun = now; }
-  /// Its GPUs are somebody else's from now on.
+  /// From now on its GPUs belong to another instance.
   void end(std::size_t i, Instant now);
   [[nodiscard]] bool gone(std::size_t i) const { return lives_[i].gone != Instant::never(); }
 
@@ -25,10 +25,10 @@ class Lives {
     life.clock_since = at;
   }
 
-  /// It has ended; those behind it move up a position.
+  /// It has ended; later ones move up a position.
   void remove(std::size_t i);
 
-  /// Of all there ever were, until then: how long they lived, and the integral of their clocks.
+  /// Totals over all instances so far, including ended ones: lifetime, and the integral of the clock over it.
   struct Sum {
     double seconds = 0.0;
     double mhz_seconds = 0.0;

@@ -134,7 +134,7 @@ class Simulation final : public control::RequestPort,
   static control::InstanceLoopOptions loop_options(const SimulationSetup& setup);
   static control::FleetLoopOptions fleet_options(const SimulationSetup& setup);
   void set_up(std::size_t i, Instant now);
-  /// What the plan says of its clocks.
+  /// The clock range that the plan states for it.
   void bound(std::size_t i, Instant now);
   void perhaps_drained(InstanceId instance, Instant now);
 
@@ -146,18 +146,18 @@ class Simulation final : public control::RequestPort,
   bool given_up(const engine::Event& event, Instant now);
   void transfer_done(const Event& event);
   void handed(const Event& event);
-  /// The engine takes the request, if both are still there.
+  /// Passes the request to the engine, if both are still there.
   void reaches(const Event& event, bool kv_ready);
   void taken_over(const engine::Event& event);
   void apply_fault(const Event& event);
   void apply_node_fault(const Event& event);
   [[nodiscard]] NodeId node_of(std::size_t i) const;
   void borrow(const control::StartOrder& order, const InstanceSetup& borrower);
-  /// The instance is gone: those that had GPUs of its on loan have them for their own.
+  /// The instance is gone: instances to which it had lent GPUs now own them.
   void end_loans(InstanceId gone, Instant now);
-  /// GPUs of nodes in use that no instance has.
+  /// GPUs without an instance on nodes in use.
   void book_spare_gpus(Instant now);
-  /// What it draws beyond what its lenders draw anyway.
+  /// Its power beyond that which its lenders draw anyway.
   [[nodiscard]] Milliwatts own_power(InstanceId instance) const;
   void advance_start(const Event& event);
   void sample(Instant now);
@@ -199,11 +199,11 @@ class Simulation final : public control::RequestPort,
   StretchLog stretches_;
   Watchdog watchdog_;
   control::WorkBook book_;                    ///< where keeps_book()
-  std::map<InstanceId, Instant> down_until_;  ///< of those that faults have hit: the latest
+  std::map<InstanceId, Instant> down_until_;  ///< of instances hit by faults: the latest time
   std::map<NodeId, Instant> node_down_until_;
-  std::map<InstanceId, Instant> looked_at_;  ///< next, where no step reports say when
+  std::map<InstanceId, Instant> looked_at_;  ///< time of the next evaluation, if no step reports trigger it
   RandomStream noise_;
-  /// A model in the making.
+  /// A model that is being fitted.
   struct Refitting {
     predict::OnlineLatency* learner;
     Result<std::shared_ptr<const LatencyModel>> model;
@@ -223,7 +223,7 @@ class Simulation final : public control::RequestPort,
     std::int64_t prefill_tokens = 0;
     MegaHertz clock;
   };
-  std::map<InstanceId, Drawn> drawn_;  ///< as engines said it while there were loans
+  std::map<InstanceId, Drawn> drawn_;  ///< as reported by engines while GPUs were lent
   std::set<InstanceId> resharded_;     ///< instances that come up warm
   std::vector<InstanceId> gone_;       ///< in the present event
   bool fleet_changed_ = true;          ///< since spare GPUs were counted

@@ -1,7 +1,7 @@
 #pragma once
-// When, in runs of steps that are simulated at once, a step overruns, or lasts so long that a live driver takes its
-// engine's telemetry for lost. Both are the loop's rules (control::InstanceLoop::allowed, lost_at); here the step is
-// only sought among those nobody reports.
+// Finds, within runs of steps that are simulated at once, a step that overruns, or that lasts so long that a live
+// driver would take its engine's telemetry for lost. Both rules are the loop's (control::InstanceLoop::allowed,
+// lost_at); this only searches the steps that are not reported singly.
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -20,19 +20,19 @@ class Watchdog {
       : engines_(engines), loop_(loop), agenda_(agenda) {}
 
   void add() { watched_.emplace_back(); }
-  /// It is gone; those behind it move up a position.
+  /// Removes an instance; later ones move up a position.
   void remove(std::size_t i) { erase_at(watched_, i); }
-  /// The engine has begun a run of steps, or the loop has decided again in the midst of one: that counts from now.
+  /// The engine has begun a run of steps, or the loop has decided again within one: watch from now on.
   void run_begins(std::size_t i, Instant now) {
-    const std::int64_t sequence = engines_[i].report(now).sequence;  // leaves of a run what is still to come
+    const std::int64_t sequence = engines_[i].report(now).sequence;  // the rest of the run
     const engine::Replica::Run& run = engines_[i].run();
-    // Steps of a run only grow, so that its last tells whether any lasts so long.
+    // Steps of a run only become longer, so its last step shows whether any lasts this long.
     if (run.first + run.increment * (run.steps - 1) > patience() && run.steps > 0) expect_silence(i, sequence, now);
     if (loop_.watched(i)) watch(i, sequence, now);
   }
-  /// What ran there has come to nothing.
+  /// What ran there has been aborted.
   void cut_off(std::size_t i) { ++watched_[i].generation; }
-  /// What was put on the agenda has come.
+  /// A scheduled event is due.
   void overrun(const Event& event);
   void silence(const Event& event);
 

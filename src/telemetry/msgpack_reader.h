@@ -2,7 +2,6 @@
 // Just enough msgpack to read a known small message in place: no tree, no allocation, no recursion.
 #include <bit>
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <string_view>
 

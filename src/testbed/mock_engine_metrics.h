@@ -1,6 +1,5 @@
 #pragma once
 // What vLLM's /metrics says, under vLLM's names.
-#include <array>
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>

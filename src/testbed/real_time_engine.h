@@ -1,10 +1,7 @@
 #pragma once
 // The true engine (engine::Replica) at the pace of the wall clock: its steps take as long as the GPU would need, the
 // GPU being one of the virtual ones when there is a board.
-#include <map>
 #include <memory>
-#include <optional>
-#include <string>
 #include <vector>
 
 #include "engine/replica.h"

@@ -1,6 +1,7 @@
 #include "node/actuator.h"
 
 #include <chrono>
+#include <cstdlib>
 #include <thread>
 
 #include "board_fixture.h"

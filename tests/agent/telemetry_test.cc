@@ -3,6 +3,7 @@
 #include <zmq.h>
 
 #include <atomic>
+#include <cstdlib>
 #include <thread>
 
 #include "board_fixture.h"

@@ -1,6 +1,6 @@
-"""Faults as a stranger would script them, on an emulated fleet in real time: engines killed, hung and slowed in each phase, the agent
-killed or stopped, several at once, some before the first request. Whatever the script, every request has one answer and one
-fate, what has begun alone may fail where another engine is there, the books add up, and afterwards the fleet serves again."""
+"""Scripted faults on an emulated fleet in real time: engines killed, hung and slowed in each phase, the agent killed or stopped,
+several at once, some before the first request. In every script each request gets one answer and one fate, only requests whose
+answer had begun fail if another engine can serve, the ledger adds up, and afterwards the fleet serves again."""
 import argparse
 import contextlib
 import json
@@ -77,6 +77,16 @@ def killed_in_decode(f: Fleet) -> None:
     f.send(8, tokens=400)
     eventually("streams have begun", lambda: f.clients.begun >= 3)
     f.kill(2)
+
+
+def killed_while_streaming(f: Fleet) -> None:
+    for _ in range(8):
+        f.clients.send(400, 200)
+    eventually("all streams have begun", lambda: f.clients.begun == 8)
+    f.kill(0)
+    f.clients.settle()
+    whole = [events for _, events, end in f.clients.answers if end == "done"]
+    assert 0 < len(whole) < 8 and min(whole) >= 400, f"those of one engine are cut, the others complete: {f.clients.answers}"
 
 
 def killed_between_the_legs(f: Fleet) -> None:
@@ -156,7 +166,7 @@ def killed_again_as_it_comes_back(f: Fleet) -> None:
 
 # Script, fleet, and how many may fail although nothing of theirs had come: those that lost two engines.
 SCRIPTS: list[tuple[Callable[[Fleet], None], list[str], int]] = [
-    (killed_in_prefill, SPLIT, 0), (killed_in_decode, SPLIT, 0), (killed_between_the_legs, SPLIT, 10),
+    (killed_while_streaming, COLOCATED, 0), (killed_in_prefill, SPLIT, 0), (killed_in_decode, SPLIT, 0), (killed_between_the_legs, SPLIT, 10),
     (all_decode_dies_and_comes_back, SPLIT, 0), (hangs_for_a_while, COLOCATED, 0), (hangs_and_is_killed, COLOCATED, 0),
     (slow, COLOCATED, 0), (agent_killed, COLOCATED, 0), (agent_stopped, COLOCATED, 0),
     (everything_at_once_before_the_first_request, COLOCATED, 0), (killed_again_as_it_comes_back, COLOCATED, 9)]

@@ -1,7 +1,6 @@
 #pragma once
 // Power and clock of an engine's GPUs over time, sampled through NVML on a thread of its own.
 #include <atomic>
-#include <memory>
 #include <mutex>
 #include <optional>
 #include <thread>

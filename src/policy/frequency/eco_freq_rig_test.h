@@ -5,7 +5,6 @@
 #include <limits>
 #include <map>
 #include <utility>
-#include <vector>
 
 #include "base/wide.h"
 #include "policy/frequency/eco_freq.h"

@@ -1,5 +1,6 @@
 #include "policy/frequency/primal_dual.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace wattle::policy {

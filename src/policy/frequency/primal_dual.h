@@ -4,7 +4,6 @@
 //   max over y, f of  sum_i w_i log y_i - beta P(f),  sum_i y_i <= r(f),
 // by gradient steps on the Lagrangian, y += k (U' - gamma), f += k (gamma r' - beta P'), gamma += k (sum y - r), each
 // clamped to its range. primal_dual_clock.h makes it a policy.
-#include <algorithm>
 #include <span>
 #include <vector>
 

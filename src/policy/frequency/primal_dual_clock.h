@@ -2,7 +2,6 @@
 // FREESH's primal-dual controller (primal_dual.h) as a policy that reads an instance's own step reports. The design is
 // ours: docs/decisions/0046.
 #include <array>
-#include <cstddef>
 #include <vector>
 
 #include "policy/frequency/frequency.h"

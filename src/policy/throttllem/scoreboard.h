@@ -2,7 +2,6 @@
 // throttLL'eM's scoreboard: the batch and its KV blocks in all future iterations of one instance, if no other request
 // arrives.
 #include <cstdint>
-#include <limits>
 #include <span>
 #include <vector>
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "predict/forecast/forecaster.h"
 #include "predict/forecast/season.h"

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 
 #include "predict/forecast/forecaster.h"
 

@@ -1,6 +1,5 @@
 #pragma once
 // Input of a forecaster: values at equal time steps, of one or several series over the same steps.
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>

@@ -2,7 +2,6 @@
 // Converts arrivals to the rates that planners use (FREESH, section IV: 5 s bins, the peak of every 5 minutes, half an
 // hour at a time).
 #include <cstddef>
-#include <cstdint>
 #include <span>
 #include <vector>
 

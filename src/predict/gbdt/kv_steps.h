@@ -1,6 +1,5 @@
 #pragma once
 // The trees' correction of the linear model of decode steps, as a function of KV tokens.
-#include <cstddef>
 #include <cstdint>
 #include <vector>
 

@@ -1,6 +1,5 @@
 #pragma once
 // Boosted trees as one table.
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
