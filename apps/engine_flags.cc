@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cctype>
 #include <utility>
 
 #include "config/engine_arguments.h"
@@ -10,6 +12,19 @@
 #include "systems/recipe.h"
 
 namespace wattle::apps {
+namespace {
+
+/// An option's unit for its help, unless the flag's name has it (-ms, -gb-per-gpu) or the text names what is counted.
+std::string unit_beside(const config::OptionSpec& option) {
+  std::string symbol = option.unit;
+  std::ranges::transform(symbol, symbol.begin(), [](unsigned char c) { return std::tolower(c); });
+  const bool counts = symbol.size() > 2;
+  const bool said =
+      counts ? option.description.contains(symbol) : (config::engine_flag(option) + "-").contains("-" + symbol + "-");
+  return said ? "" : fmt::format(" ({})", option.unit);
+}
+
+}  // namespace
 
 void add_engine_flags(Command command, engine::EngineOptions& options) {
   for (const auto& option : config::engine_options()) {
@@ -21,8 +36,7 @@ void add_engine_flags(Command command, engine::EngineOptions& options) {
       const auto set = config::set_from_flag(option, text, scratch);
       return set ? "" : set.error().what;
     };
-    const std::string unit = option.unit.empty() ? "" : " (" + option.unit + ")";
-    command.add_text_option(config::engine_flag(option), take, problem, option.description + unit)
+    command.add_text_option(config::engine_flag(option), take, problem, option.description + unit_beside(option))
         .default_str(config::flag_text(option.get(options)));
   }
 }

@@ -242,9 +242,11 @@ int plan_command(const PoolsFlags& flags) {
   nlohmann::json list = nlohmann::json::array();
   Joules energy;
   GramsCo2 carbon;
+  Usd cost;
   for (const Window& window : *windows) {
     energy += window.plan.energy;
     carbon += window.plan.carbon;
+    cost += window.plan.cost;
     if (flags.json) {
       list.push_back(to_json(window));
     } else {
@@ -252,7 +254,9 @@ int plan_command(const PoolsFlags& flags) {
     }
   }
   if (flags.json) {
-    fmt::print("{}\n", list.dump());
+    const nlohmann::json object = {
+        {"windows", list}, {"energy_j", energy.value()}, {"carbon_g", carbon.value()}, {"cost_usd", cost.value()}};
+    fmt::print("{}\n", object.dump());
   } else {
     fmt::print("{} windows: {:.1f} Wh, {:.1f} g CO2 expected\n", windows->size(), energy.value() / 3600,
                carbon.value());
@@ -287,7 +291,7 @@ void add_pools(Command plan, int& exit_code) {
   number("--slots", flags->slots_per_window, "Slots per window, of 5 minutes");
   command.add_option("--window", flags->windows, "Only these windows, counted from slot 0 (default: all, in turn)");
   command.add_option("--partition", flags->partitions, "Only these partitions, from 1 (default: the best of all)");
-  command.add_flag("--json", flags->json, "Print one JSON list");
+  command.add_flag("--json", flags->json, "Print one JSON object");
   command.callback([flags, &exit_code] { exit_code = plan_command(*flags); });
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -99,6 +100,9 @@ void print_table(const std::vector<journal::RunSummary>& runs) {
       "done within limit x Lat; max wait: the larger of TTFT and the longest gap\n",
       first.requests.arrived, first.sim.virtual_s, first.recipe);
   print_clamped(first.requests.clamped_prompts, first.requests.clamped_outputs, kWorkloadLimits);
+  if (first.requests.skipped_failed > 0) {
+    fmt::print("{} rows of the trace without an answer (0 tokens) were left out\n", first.requests.skipped_failed);
+  }
   for (const auto& run : runs) {
     print_undone(run, first);
     if (run.extrapolations > 0) {
@@ -180,8 +184,9 @@ Result<std::vector<Named>> load_recipes(const SimFlags& flags, const std::vector
   }
   for (const auto& o : set) {
     if (std::ranges::none_of(all, [&](const auto& one) { return systems::took(one.recipe, o); })) {
-      return bad_input(o.where(),
-                       "is an option of policies, or of a length.source, that none of these recipes chooses");
+      return bad_input(
+          o.where(),
+          "is an option of policies, of a length.source or of an emergency.mode that none of these recipes chooses");
     }
   }
   if (flags.only || (all.size() < 2 && !flags.match)) return all;
@@ -268,17 +273,42 @@ Result<nlohmann::ordered_json> by_source(const SimFlags& flags, const config::Lo
   return runs;
 }
 
-/// What --set says of refits, where no recipe asks for any.
-Result<void> check_refits(const config::LoadedScenario& scenario, const std::vector<Named>& recipes) {
-  constexpr const char* kKey = "measurement.refit_delay_ms";
-  const auto learns = [](const Named& one) {
-    return one.recipe.recipe.predictor.online || one.recipe.recipe.length.source == "trees";
+/// What --set says and no recipe of this run reads.
+Result<void> check_read(const std::vector<config::Override>& set, const config::LoadedScenario& scenario,
+                        const std::vector<Named>& recipes) {
+  using systems::Recipe;
+  const auto scales = [](const Recipe& recipe) { return recipe.scales(); };
+  constexpr const char* kScales = "a recipe whose fleet scales (scaling.policy)";
+  const bool measured = scenario.scenario.peak_load > 0.0 || scenario.scenario.trough_load > 0.0;
+  struct Keys {
+    const char* prefix;
+    std::function<bool(const Recipe&)> read;
+    const char* needs;
   };
-  if (!scenario.origins.commanded(kKey) || std::ranges::any_of(recipes, learns)) return {};
-  return bad_input(scenario.origins.of(kKey),
-                   fmt::format("{} has no effect without a recipe whose predictor learns online (predictor.online, or "
-                               "length.source = \"trees\")",
-                               kKey));
+  const Keys all[] = {
+      {"measurement.refit_delay_ms",
+       [](const Recipe& recipe) { return recipe.predictor.online || recipe.length.source == "trees"; },
+       "a recipe whose predictor learns online (predictor.online, or length.source = \"trees\")"},
+      {"workload.load_lengths", [&](const Recipe& recipe) { return measured || systems::needs_max_loads(recipe); },
+       "workload.peak_load or trough_load, or a recipe that scales by maximum loads"},
+      {"spawn.", scales, kScales},
+      {"reshard.", scales, kScales},
+      {"scaling.period_s", scales, kScales},
+      {"scaling.surge", scales, kScales},
+      {"scaling.at_once", scales, kScales},
+      {"scaling.profiled_together", systems::needs_load_profile, "a recipe whose policies need a load profile"},
+      {"scaling.profiled_quantile",
+       [](const Recipe& recipe) { return systems::needs_load_profile(recipe) || systems::needs_sites(recipe); },
+       "a recipe whose policies need a load profile or rated sites"},
+  };
+  for (const config::Override& o : set) {
+    for (const Keys& keys : all) {
+      const auto reads = [&](const Named& one) { return keys.read(one.recipe.recipe); };
+      if (!o.key.starts_with(keys.prefix) || std::ranges::any_of(recipes, reads)) continue;
+      return bad_input(o.where(), fmt::format("{} does nothing without {}", o.key, keys.needs));
+    }
+  }
+  return {};
 }
 
 /// Each run's folder is called after its recipe.
@@ -316,7 +346,7 @@ int run(const SimFlags& flags) {
   const auto recipes = load_recipes(flags, overrides->recipe);
   if (!recipes) return fail(recipes.error());
   if (auto ok = check_folders(flags, *recipes); !ok) return fail(ok.error());
-  if (auto ok = check_refits(*stated, *recipes); !ok) return fail(ok.error());
+  if (auto ok = check_read(*set, *stated, *recipes); !ok) return fail(ok.error());
   const auto asks =
       std::ranges::find_if(*recipes, [](const auto& one) { return systems::needs_max_loads(one.recipe.recipe); });
   const bool asked = asks != recipes->end();

@@ -71,7 +71,7 @@ void print_summary(const Loaded& loaded, const workload::TraceSummary& s, bool j
   }
   fmt::print("{} ({})\n", loaded.path, workload::format_name(loaded.format));
   fmt::print("  requests        {}", s.rows);
-  if (loaded.trace.skipped_failed > 0) fmt::print(" ({} failed rows skipped)", loaded.trace.skipped_failed);
+  if (loaded.trace.skipped_failed > 0) fmt::print(" ({} rows without an answer skipped)", loaded.trace.skipped_failed);
   fmt::print("\n  span            {:.1f} s\n", s.span.seconds());
   if (s.span > Span()) {
     fmt::print("  rate            {:.2f} /s mean, {:.1f} /s in the busiest 10 s\n", s.rate_per_s,
@@ -122,7 +122,7 @@ Result<std::int64_t> convert(const std::string& in, const std::string& from, con
   }
   if (auto ok = writer->finish(); !ok) return std::unexpected(ok.error());
   if (loaded->trace.skipped_failed > 0) {
-    fmt::print(stderr, "wattle: {}: {} failed rows (no response tokens) were left out\n", loaded->path,
+    fmt::print(stderr, "wattle: {}: {} rows without an answer (0 tokens) were left out\n", loaded->path,
                loaded->trace.skipped_failed);
   }
   return writer->rows();

@@ -77,7 +77,7 @@ def wattle(binary: str, arguments: list[str], gap: float) -> tuple[float, float,
     """CPU milliseconds, grams and the proven bound in grams."""
     out = subprocess.run([binary, "plan", "pools", *arguments, "--formulation", "published", "--gap", str(gap), "--json"],
                          stdout=subprocess.PIPE, check=True, text=True).stdout
-    window = json.loads(out)[0]
+    window = json.loads(out)["windows"][0]
     if window["status"] != "planned":
         raise RuntimeError(f"wattle: {window['reason']}")
     return window["solve_cpu_ms"], window["objective"], window["bound"]

@@ -127,9 +127,14 @@ class ConfigReader {
       add("v_head_dim", number({"v_head_dim"}).value_or(0));
       return;
     }
-    const Json* const one = find({"multi_query"}, text_);
-    const bool single = one != nullptr && *one == Json(true) && find({"new_decoder_architecture"}, text_) == nullptr;
-    add("kv_heads", number({"num_key_value_heads", "num_kv_heads", "n_head_kv"}).value_or(single ? 1 : heads));
+    const auto is_true = [&](const char* key) {
+      const Json* const value = find({key}, text_);
+      return value != nullptr && *value == Json(true);
+    };
+    // Falcon-7B states as many as heads beside it.
+    const bool single = is_true("multi_query") && !is_true("new_decoder_architecture");
+    const std::int64_t stated = number({"num_key_value_heads", "num_kv_heads", "n_head_kv"}).value_or(heads);
+    add("kv_heads", single ? 1 : stated);
     add("head_dim", number({"head_dim"}).value_or(hidden / heads));
   }
 

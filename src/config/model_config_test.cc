@@ -116,6 +116,12 @@ TEST(ModelConfig, NamesWhatIsMissingOrNotModelled) {
   EXPECT_EQ(ernie->experts_per_token, 6);
   EXPECT_EQ(ernie->shared_experts, 2);
   EXPECT_EQ(ernie->dense_layers, 1);
+  const auto falcon = llm_from_text(
+      R"({"model_type":"falcon","hidden_size":4544,"num_attention_heads":71,"num_kv_heads":71,"num_hidden_layers":32,
+          "multi_query":true,"new_decoder_architecture":false,"vocab_size":65024})",
+      "m/config.json");
+  ASSERT_TRUE(falcon) << falcon.error().message();
+  EXPECT_EQ(falcon->kv_heads, 1);
   EXPECT_NE(refused(whole + R"(,"quantization_config":{"quant_method":"bitsandbytes"}})").find("bitsandbytes"),
             std::string::npos);
   EXPECT_NE(refused(whole + R"(,"num_experts":8})").find("num_experts_per_tok"), std::string::npos);

@@ -131,6 +131,7 @@ Result<void> check_needs(const LoadedScenario& loaded) {
       {"workload.prefixes", w.prefix.share > 0.0, "workload.prefix_share above 0"},
       {"workload.prefix_tokens", w.prefix.share > 0.0, "workload.prefix_share above 0"},
       {"workload.sessions", w.prefix.session_share > 0.0, "workload.session_share above 0"},
+      {"workload.service", w.format == workload::TraceFormat::Counts, "workload.format = counts"},
       {"workload.copies_spread_s", w.copies > 1.0, "workload.copies above 1"},
       {"workload.rate_window_s", scaled, "a peak or trough, such as workload.peak_rate_per_s"},
       {"measurement.telemetry_period_ms", asked_now_and_then, "measurement.telemetry = streams or gauges"},

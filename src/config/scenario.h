@@ -196,10 +196,8 @@ struct Scenario {
 
 /// The engine options of one pool's instances.
 [[nodiscard]] inline engine::EngineOptions engine_of(const Scenario& scenario, const PoolOptions& pool) {
-  engine::EngineOptions engine = scenario.engine;
+  engine::EngineOptions engine = scenario.engine.of_groups(pool.data_parallel);
   if (pool.activation_bytes_per_gpu > 0.0) engine.activation_bytes_per_gpu = pool.activation_bytes_per_gpu;
-  // Each data-parallel group schedules by itself.
-  engine.max_num_batched_tokens *= pool.data_parallel;
   return engine;
 }
 

@@ -224,9 +224,10 @@ const std::vector<Option<engine::EngineOptions>>& engine_options() {
       option("activation_gb_per_gpu", &E::activation_bytes_per_gpu, "GB", {0, 1000},
              "Memory per GPU reserved for activations"),
       option("watermark", &E::watermark, "", {0, 0.5}, "Share of KV blocks kept free when a prompt is admitted"),
-      option("max_num_seqs", &E::max_num_seqs, "requests", {1, 1'000'000}, "Maximum number of running requests"),
+      option("max_num_seqs", &E::max_num_seqs, "requests", {1, 1'000'000},
+             "Maximum number of running requests (of each data-parallel group)"),
       option("max_num_batched_tokens", &E::max_num_batched_tokens, "tokens", {1, 10'000'000},
-             "Maximum number of tokens per step (prefill budget)"),
+             "Maximum number of tokens per step (prefill budget; of each data-parallel group)"),
       option("chunked_prefill", &E::chunked_prefill,
              "Colocated: prompts share steps with decodes. Off: a step has either prompts or decodes, and prompts go "
              "first"),

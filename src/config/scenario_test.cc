@@ -302,6 +302,8 @@ INSTANTIATE_TEST_SUITE_P(
         BadSet{"ExpertsOfADenseModel", "fleet.expert_parallel=3", "--set fleet.0.expert_parallel", "must divide"},
         BadSet{"SessionsOfNobody", "workload.sessions=9", "--set workload.sessions",
                "does nothing without workload.session_share above 0"},
+        BadSet{"ServiceOfATraceWithoutOne", "workload.service=Coding", "--set workload.service",
+               "does nothing without workload.format = counts"},
         BadSet{"PrefixesOfNobody", "workload.prefixes=9", "--set workload.prefixes", "workload.prefix_share above 0"},
         BadSet{"HandOverOfColocated", "link.latency_ms=9", "--set link.latency_ms", "prefill and decode instances"},
         BadSet{"PeriodOfNoReading", "measurement.telemetry_period_ms=9", "--set measurement.telemetry_period_ms",

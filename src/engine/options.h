@@ -78,6 +78,14 @@ struct EngineOptions {
   /// addition to the tokens' rows. 128 if DeepGEMM's contiguous layout also serves decodes (vLLM 0.11 and 0.12 with
   /// block-scaled FP8); 1: only the tokens' rows.
   std::int32_t expert_row_block = 1;
+
+  /// Of an engine of `groups` data-parallel groups: each schedules by itself.
+  [[nodiscard]] EngineOptions of_groups(std::int32_t groups) const {
+    EngineOptions all = *this;
+    all.max_num_batched_tokens *= groups;
+    all.max_num_seqs *= groups;
+    return all;
+  }
 };
 
 /// KV transfer between a prefill and a decode instance.

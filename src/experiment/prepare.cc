@@ -34,7 +34,7 @@ InstanceSpec spec_of(const config::LoadedScenario& loaded, std::size_t p) {
   spec.weight = pool.weight;
   spec.clocks = supported_clocks(loaded.gpus[p]);
   spec.kv_block_tokens = loaded.scenario.engine.block_size;
-  spec.max_requests = loaded.scenario.engine.max_num_seqs;
+  spec.max_requests = loaded.scenario.engine.of_groups(pool.data_parallel).max_num_seqs;
   spec.slo = config::make_service(loaded.scenario).judged(loaded.scenario.slo).strictest();
   // Without [[pool]]s each [[fleet]] entry is one.
   spec.pool = loaded.scenario.serving_pools.empty() ? PoolId(static_cast<std::int32_t>(p))
@@ -76,6 +76,7 @@ struct PoolMaker {
   predict::OnlineLatency* learner = nullptr;
   std::shared_ptr<policy::AdmissionPolicy> admission;
   std::shared_ptr<const plan::LoadTable> loads;
+  std::int32_t data_groups = 1;
 
   [[nodiscard]] Result<sim::InstanceSetup> make(InstanceId id) const {
     auto clock = systems::make_clock_policy(recipe, *spec, admission, loads);
@@ -86,6 +87,7 @@ struct PoolMaker {
     instance.model = model;
     instance.initial_clock = spec->gpu.clock_max;
     instance.frequency = std::move(*clock);
+    instance.data_groups = data_groups;
     instance.learner = learner;
     instance.overrun_slack = systems::overrun_slack(recipe, spec->role);
     return instance;
@@ -367,6 +369,7 @@ Result<PreparedRun> compose(const config::LoadedScenario& loaded, const systems:
     maker->model = run.models.back().get();
     maker->admission = setup.policies.admission.policy;
     maker->loads = run.loads;
+    maker->data_groups = pool.data_parallel;
     InstanceSpec spec = spec_of(loaded, p);
     spec.kv_capacity_tokens = maker->model->kv_blocks() * scenario.engine.block_size;
     if (systems::needs_sweet_clock(recipe.recipe)) calibrate::set_sweet_spot(spec, *maker->model, engine);

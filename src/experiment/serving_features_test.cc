@@ -109,6 +109,20 @@ TEST(ServingFeatures, BothSaveEnergyAtTheSameClock) {
   EXPECT_EQ(drafted.itl.p50_ms, 0.0) << "most come with the one before";
 }
 
+TEST(DataParallel, EachGroupRunsAsManyRequestsAndTokensAsAnEngineMay) {
+  const auto waited = [](const char* requests, const char* tokens) {
+    const auto all =
+        run("static-max",
+            {"workload.requests=8", "workload.rate_per_s=1000", "llm=mixtral-8x7b", "fleet.count=1", "fleet.gpu=h100",
+             "fleet.tensor_parallel=1", "fleet.data_parallel=4", "fleet.expert_parallel=4", requests, tokens},
+            "synthetic-poisson");
+    return all.queue.p99_ms / all.e2e.mean_ms;
+  };
+  EXPECT_LT(waited("engine.max_num_seqs=2", "engine.max_num_batched_tokens=8192"), 0.1) << "two on each of four";
+  EXPECT_GT(waited("engine.max_num_seqs=1", "engine.max_num_batched_tokens=8192"), 0.4) << "four wait for the others";
+  EXPECT_GT(waited("engine.max_num_seqs=2", "engine.max_num_batched_tokens=64"), 0.1) << "for the budget of 256";
+}
+
 TEST(Workload, WhatWasClampedIsCounted) {
   const auto whole = run("static-max", {"workload.max_prompt_tokens=100000", "workload.max_output_tokens=100000"});
   EXPECT_EQ(whole.requests.clamped_prompts + whole.requests.clamped_outputs, 0);

@@ -94,6 +94,7 @@ sim::SimulationResult simulate_prepared(PreparedRun& run, const std::string& rec
   const workload::WorkloadStats read = run.source->stats();
   summary.requests.clamped_prompts = read.clamped_prompts;
   summary.requests.clamped_outputs = read.clamped_outputs;
+  summary.requests.skipped_failed = read.skipped_failed;
   summary.recipe = recipe;
   summary.extrapolations = calibrate::extrapolations(run.beliefs);
   return result;

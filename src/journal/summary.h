@@ -51,6 +51,7 @@ struct RequestCounts {
   bool operator==(const RequestCounts&) const = default;
   std::int64_t clamped_prompts = 0;  ///< prompts of the workload longer than workload.max_prompt_tokens
   std::int64_t clamped_outputs = 0;
+  std::int64_t skipped_failed = 0;  ///< the trace's requests without an answer, which are left out
 };
 
 /// prompt: of requests that got a first token (in the control loop: believed, of all that arrived); output: delivered

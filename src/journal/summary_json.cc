@@ -96,6 +96,7 @@ void visit(V& v, S& s) {
     g.added_count("preemptions", s.requests.preemptions);
     g.added_count("clamped_prompts", s.requests.clamped_prompts);
     g.added_count("clamped_outputs", s.requests.clamped_outputs);
+    g.added_count("skipped_failed", s.requests.skipped_failed);
   });
   v.group("tokens", [&](auto& g) {
     g.count("prompt", s.tokens.prompt);

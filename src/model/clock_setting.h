@@ -3,6 +3,7 @@
 // these, a share of the highest, or MHz.
 #include <algorithm>
 #include <cstdint>
+#include <ranges>
 #include <span>
 #include <vector>
 
@@ -69,17 +70,23 @@ class ClockSetting {
   double value_ = 0.0;
 };
 
-/// The clocks to choose from on an instance: those listed or, if none are listed, all its clocks from `lowest` on
-/// within Beliefs::clocks. May be empty.
+/// Clocks nearer to each other are one to a policy: steps and power differ by less than any prediction's error, and
+/// models are fitted and searched for each. NVIDIA's step; AMD's cards lock every MHz.
+inline constexpr MegaHertz kNearestClocks{15};
+
+/// The clocks to choose from on an instance: those listed or, if none are listed, its clocks from the highest down to
+/// `lowest` within Beliefs::clocks, kNearestClocks apart or more. Ascending. May be empty.
 [[nodiscard]] inline std::vector<MegaHertz> clocks_to_choose(std::span<const ClockSetting> listed, ClockSetting lowest,
                                                              const InstanceSpec& spec) {
   std::vector<MegaHertz> clocks;
   for (const ClockSetting& setting : listed) clocks.push_back(setting.on(spec));
   if (!listed.empty()) return clocks;
   const MegaHertz floor = lowest.on(spec);
-  for (const MegaHertz clock : spec.clocks) {
-    if (clock >= floor && spec.beliefs.clocks.covers(clock)) clocks.push_back(clock);
+  for (const MegaHertz clock : spec.clocks | std::views::reverse) {
+    if (clock < floor || !spec.beliefs.clocks.covers(clock)) continue;
+    if (clocks.empty() || clocks.back().value() - clock.value() >= kNearestClocks.value()) clocks.push_back(clock);
   }
+  std::ranges::reverse(clocks);
   return clocks;
 }
 

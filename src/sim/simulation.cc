@@ -66,7 +66,7 @@ void Simulation::set_up(std::size_t i, Instant now) {
   engine::ReplicaOptions options;
   options.id = instance.id;
   options.role = instance.spec->role;
-  options.engine = setup_.engine;
+  options.engine = setup_.engine.of_groups(instance.data_groups);
   options.delays = setup_.clock_delays;
   options.initial_clock = instance.initial_clock;
   options.started = now;

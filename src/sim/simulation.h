@@ -29,6 +29,7 @@ struct InstanceSetup {
   std::shared_ptr<const InstanceSpec> spec;
   const engine::StepModel* model = nullptr;  ///< truth; outlives the run
   MegaHertz initial_clock;
+  std::int32_t data_groups = 1;  ///< of its engine (EngineOptions::of_groups)
   control::Slot<policy::FrequencyPolicy> frequency;
   Span overrun_slack = Span::max();           ///< see control::LoopInstance
   predict::OnlineLatency* learner = nullptr;  ///< spec->beliefs.latency if it learns; instances may share one

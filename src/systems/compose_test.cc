@@ -412,6 +412,11 @@ TEST(Compose, OneObjectAdmitsAndChoosesClocks) {
   ASSERT_TRUE(clock);
   EXPECT_EQ(dynamic_cast<policy::Policy*>(clock->policy.get()), dynamic_cast<policy::Policy*>(admission.get()));
   EXPECT_EQ(clocks_to_predict(with, colocated).size(), 81U) << "210 to 1410 MHz by 15";
+  InstanceSpec fine = colocated;
+  fine.gpu.clock_step = MegaHertz(1);
+  fine.clocks = supported_clocks(fine.gpu);
+  EXPECT_EQ(fine.clocks.size(), 1201U);
+  EXPECT_EQ(clocks_to_predict(with, fine), colocated.clocks) << "no nearer to each other, and from the highest down";
   EXPECT_FALSE(make_clock_policy(with, colocated)) << "admission is in another process";
 }
 

@@ -151,12 +151,6 @@ Result<void> keep_own(std::vector<Entry>& entries, std::size_t layer, const std:
   return {};
 }
 
-/// Is it an option of [length] for another source than the recipe's? Then it does nothing.
-bool of_another_source(const Recipe& recipe, std::string_view key) {
-  const std::string_view its = source_of_length_key(key);
-  return !its.empty() && its != recipe.length.source;
-}
-
 Result<void> check_options(const LoadedRecipe& loaded) {
   for (const Section& section : sections()) {
     if (section.members.size() > 1) continue;
@@ -227,9 +221,8 @@ Result<LoadedRecipe> recipe_from_text(std::string_view text, const std::string& 
   if (auto ok = apply_overrides(specs, fitting, last, loaded.origins); !ok) return std::unexpected(ok.error());
   if (auto ok = fill(options, last, recipe); !ok) return std::unexpected(std::move(ok.error()));
   for (const Override& o : fitting) {
-    if (unfit != Unfit::Refused || !of_another_source(recipe, o.key)) continue;
-    return bad_input(o.where(), fmt::format("{} does nothing without length.source = \"{}\"; it is \"{}\"", o.key,
-                                            source_of_length_key(o.key), recipe.length.source));
+    const std::string needed = unfit == Unfit::Refused ? needed_by(recipe, o.key) : std::string();
+    if (!needed.empty()) return bad_input(o.where(), fmt::format("{} does nothing without {}", o.key, needed));
   }
   recipe.file = file;
   if (!loaded.origins.has("name")) recipe.name = std::filesystem::path(file).stem().string();
@@ -250,7 +243,7 @@ Result<LoadedRecipe> load_recipe(std::string_view name_or_path, const std::vecto
 
 bool took(const LoadedRecipe& loaded, const Override& override_) {
   return loaded.origins.has(override_.key) && loaded.origins.of(override_.key) == override_.where() &&
-         !of_another_source(loaded.recipe, override_.key);
+         needed_by(loaded.recipe, override_.key).empty();
 }
 
 Result<SplitOverrides> split_overrides(const std::vector<Override>& overrides) {

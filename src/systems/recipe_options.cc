@@ -1,5 +1,7 @@
 #include "systems/recipe_options.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <set>
@@ -150,10 +152,20 @@ Option<Recipe> policy_option(const Section& section, const Option<std::any>& mod
 
 }  // namespace
 
-std::string_view source_of_length_key(std::string_view key) {
-  if (key == "length.accuracy" || key == "length.errors") return "confusion";
-  if (key == "length.error_p95") return "oracle";
-  return key == "length.trees" ? "trees" : "";
+std::string needed_by(const Recipe& recipe, std::string_view key) {
+  const auto of_source = [&](std::string_view source) {
+    return recipe.length.source == source
+               ? std::string()
+               : fmt::format("length.source = \"{}\"; it is \"{}\"", source, recipe.length.source);
+  };
+  if (key == "length.accuracy" || key == "length.errors") return of_source("confusion");
+  if (key == "length.error_p95") return of_source("oracle");
+  if (key == "length.trees") return of_source("trees");
+  const bool of_emergencies = key.starts_with("emergency.") && key != "emergency.mode" && key != "emergency.overflow";
+  if (of_emergencies && recipe.emergency.mode == Mode::Off) {
+    return "emergency.mode = \"enforce\" or \"shadow\"; it is \"off\"";
+  }
+  return {};
 }
 
 const std::vector<Section>& sections() {

@@ -26,8 +26,9 @@ struct Section {
 [[nodiscard]] const std::vector<config::OptionSpec>& recipe_keys();
 /// The records of a section's policy and mode.
 [[nodiscard]] std::vector<config::Option<Recipe>> head_options(const Section& section);
-/// The length.source without which an option of [length] does nothing; empty: no such option.
-[[nodiscard]] std::string_view source_of_length_key(std::string_view key);
+/// What an option of [length] or [emergency] needs to do anything and this recipe lacks, as "KEY = VALUE; it is ...";
+/// empty: nothing.
+[[nodiscard]] std::string needed_by(const Recipe& recipe, std::string_view key);
 /// Those of no section's policy.
 [[nodiscard]] const std::vector<config::Option<Recipe>>& general_options();
 

@@ -125,6 +125,20 @@ TEST(RecipeSet, AnotherSourcesOptionIsRefusedOrWhereRecipesAreComparedIgnored) {
   }
 }
 
+TEST(RecipeSet, AnOptionOfEmergenciesThatAreOffIsRefusedOrWhereRecipesAreComparedIgnored) {
+  const auto set = parse_overrides({"emergency.squash_after_s=3"}).value();
+  const auto refused = recipe_from_text(kRecipe, "r.toml", set);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().message(),
+            "--set emergency.squash_after_s: emergency.squash_after_s does nothing without emergency.mode = "
+            "\"enforce\" or \"shadow\"; it is \"off\"");
+  const auto ignored = recipe_from_text(kRecipe, "r.toml", set, testing::project(), Unfit::Ignored);
+  ASSERT_TRUE(ignored);
+  EXPECT_FALSE(took(*ignored, set.front()));
+  EXPECT_TRUE(load(kRecipe, {"emergency.mode=shadow", "emergency.squash_after_s=3"}));
+  EXPECT_TRUE(load(kRecipe, {"emergency.overflow=true"})) << "in any mode";
+}
+
 TEST(RecipeSet, AnotherPolicysOptionIsRefusedOrWhereRecipesAreComparedIgnored) {
   const auto set = parse_overrides({"admission.max_held=3"}).value();
   const auto refused = recipe_from_text(kRecipe, "r.toml", set);

@@ -48,7 +48,7 @@ void register_retail(Registry& to) {
   to.add<RetailClockOptions>(
         SlotKind::Frequency, kRetail, "The lowest clock at which every queued request meets its objective",
         {option("clocks_mhz", &RetailClockOptions::clocks, "MHz", config::kClockBounds,
-                "Clocks to choose from, in ascending order. Empty: all clocks that the GPU can lock"),
+                "Clocks to choose from, in ascending order. Empty: all that the GPU can lock, 15 MHz apart or more"),
          option("lowest_clock_mhz", &RetailClockOptions::lowest_clock, "MHz", config::kClockBounds,
                 "With clocks_mhz empty: lowest clock to use. min: no limit")})
       .hosted_by(Host::Admission)

@@ -67,7 +67,7 @@ std::vector<config::Option<ThrottllemClockOptions>> clock_options() {
              "Which of the clocks that meet every objective to use. lowest: the lowest (paper); least-energy: the one "
              "with the least predicted energy for the running requests"),
       option("clocks_mhz", &C::clocks, "MHz", config::kClockBounds,
-             "Clocks to choose from, in ascending order. Empty: all clocks that the GPU can lock"),
+             "Clocks to choose from, in ascending order. Empty: all that the GPU can lock, 15 MHz apart or more"),
       option("lowest_clock_mhz", &C::lowest_clock, "MHz", config::kClockBounds,
              "With clocks_mhz empty: lowest clock to use. Below the energy-optimal clock the same batch takes both "
              "longer and more energy. min: no limit (paper)"),

@@ -12,7 +12,7 @@ namespace wattle::workload {
 /// What was read and what was changed on the way; nothing is clamped or left out without being counted here.
 struct WorkloadStats {
   std::int64_t rows_read = 0;        ///< data rows of the file, or requests drawn
-  std::int64_t skipped_failed = 0;   ///< rows that record a failed request (BurstGPT: no response tokens)
+  std::int64_t skipped_failed = 0;   ///< rows without an answer (Trace::skipped_failed)
   std::int64_t outside_slice = 0;    ///< rows before `start` or at or after `start + duration`
   std::int64_t thinned = 0;          ///< rows left out to reach trough_rate_per_s
   std::int64_t rows_yielded = 0;     ///< rows handed to the driver so far

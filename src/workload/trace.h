@@ -15,12 +15,13 @@ namespace wattle::workload {
 /// first row kept, whatever zero the file uses. 32 bytes a row, and 8 a block where the file says what prompts are.
 struct Trace {
   std::vector<TraceRow> rows;
-  std::int64_t skipped_failed = 0;  ///< BurstGPT rows with no response tokens: the service failed them
+  std::int64_t skipped_failed = 0;  ///< rows with an answer of no tokens: the service failed them or had none to give
 };
 
 /// Reads a trace from text; `name` stands for the file in errors ("name:line"). Columns are found by header name.
 /// Errors: no rows, a missing column, a row of the wrong length, a time that is no time or lies before the row above,
-/// token counts that are not whole numbers from 1 to 2^31-1.
+/// token counts that are not whole numbers up to 2^31-1, and from 1 but for a request without an answer, which is
+/// counted and left out.
 [[nodiscard]] Result<Trace> parse_trace(TraceFormat format, std::string_view text, const std::string& name);
 
 /// Reads a trace file.

@@ -17,14 +17,13 @@ enum class TimeForm : std::uint8_t { WallClock, Seconds };
 struct CsvForm {
   TimeForm time_form;
   std::array<std::string_view, 3> columns;  ///< time, prompt, output
-  bool zero_output_is_failure;
 };
 
 /// Column names as the data sets publish them.
-constexpr CsvForm kAzure{TimeForm::WallClock, {"TIMESTAMP", "ContextTokens", "GeneratedTokens"}, false};
-constexpr CsvForm kVidur{TimeForm::Seconds, {"arrived_at", "num_prefill_tokens", "num_decode_tokens"}, false};
-constexpr CsvForm kSplitwise{TimeForm::Seconds, {"arrival_timestamp", "prompt_size", "token_size"}, false};
-constexpr CsvForm kBurstGpt{TimeForm::Seconds, {"Timestamp", "Request tokens", "Response tokens"}, true};
+constexpr CsvForm kAzure{TimeForm::WallClock, {"TIMESTAMP", "ContextTokens", "GeneratedTokens"}};
+constexpr CsvForm kVidur{TimeForm::Seconds, {"arrived_at", "num_prefill_tokens", "num_decode_tokens"}};
+constexpr CsvForm kSplitwise{TimeForm::Seconds, {"arrival_timestamp", "prompt_size", "token_size"}};
+constexpr CsvForm kBurstGpt{TimeForm::Seconds, {"Timestamp", "Request tokens", "Response tokens"}};
 
 const CsvForm& form_of(TraceFormat format) {
   switch (format) {
@@ -70,9 +69,9 @@ Result<Trace> parse_csv(const CsvForm& form, std::string_view text, const std::s
       return csv.bad_field(0, fmt::format("it lies before the row above; sort the rows by {}", csv.column(0)));
     }
     before = *time;
-    const auto output = csv.whole(2, form.zero_output_is_failure ? 0 : 1, kMaxTokens);
+    const auto output = csv.whole(2, 0, kMaxTokens);
     if (!output) return std::unexpected(output.error());
-    // A failed request may report no prompt either; of the others a prompt is required.
+    // A request without an answer may report no prompt either; of the others a prompt is required.
     const auto prompt = csv.whole(1, *output == 0 ? 0 : 1, kMaxTokens);
     if (!prompt) return std::unexpected(prompt.error());
     if (*output == 0) {
@@ -84,7 +83,7 @@ Result<Trace> parse_csv(const CsvForm& form, std::string_view text, const std::s
         {Instant(*time - origin), static_cast<std::int32_t>(*prompt), static_cast<std::int32_t>(*output)});
   }
   if (trace.rows.empty()) {
-    return bad_input(csv.where(), trace.skipped_failed > 0 ? "records only failed requests (Response tokens 0)"
+    return bad_input(csv.where(), trace.skipped_failed > 0 ? "has only requests without an answer (0 tokens)"
                                                            : "has a header but no rows");
   }
   trace.rows.shrink_to_fit();

@@ -96,10 +96,10 @@ Result<Trace> parse_mooncake(std::string_view text, const std::string& name) {
     }
     const auto time = time_ns(row, name, line_number);
     if (!time) return std::unexpected(time.error());
-    const auto prompt = whole(row, name, line_number, "input_length", 1, kMaxTokens);
-    if (!prompt) return std::unexpected(prompt.error());
-    const auto output = whole(row, name, line_number, "output_length", 1, kMaxTokens);
+    const auto output = whole(row, name, line_number, "output_length", 0, kMaxTokens);
     if (!output) return std::unexpected(output.error());
+    const auto prompt = whole(row, name, line_number, "input_length", *output == 0 ? 0 : 1, kMaxTokens);
+    if (!prompt) return std::unexpected(prompt.error());
     auto content = content_of(row, name, line_number, *prompt, ids);
     if (!content) return std::unexpected(content.error());
     const std::int64_t ns = *time;
@@ -109,11 +109,16 @@ Result<Trace> parse_mooncake(std::string_view text, const std::string& name) {
           fmt::format("is {} ms, before the line above; sort the lines by timestamp", static_cast<double>(ns) * 1e-6));
     }
     before = ns;
+    if (*output == 0) {
+      ++trace.skipped_failed;
+      continue;
+    }
     if (trace.rows.empty()) origin = ns;
     trace.rows.push_back(
         {Instant(ns - origin), static_cast<std::int32_t>(*prompt), static_cast<std::int32_t>(*output), *content});
   }
   if (trace.rows.empty()) {
+    if (trace.skipped_failed > 0) return bad_input(name, "has only requests without an answer (0 tokens)");
     return bad_input(name,
                      "is empty; expected lines like {\"timestamp\": 0, \"input_length\": 10, \"output_length\": 5}");
   }

@@ -65,6 +65,11 @@ def pools_of_windows() -> None:
         check(done.returncode == 0 and "0 slots at the beginning and 5 at the end" in done.stderr, done)
         done = run(*words, "--slots", "6")
         check(done.returncode == 0 and done.stderr == "", done)
+        done = run(*words, "--slots", "6", "--json")
+        planned = json.loads(done.stdout)
+        check([window["window"] for window in planned["windows"]] == [0, 1], planned)
+        for key in ("energy_j", "carbon_g", "cost_usd"):
+            check(planned[key] == sum(window[key] for window in planned["windows"]), planned)
         done = run(*words, "--gap", "1.5")
         check(done.returncode == 2 and "--gap" in done.stderr, done)
         (folder / "slo").write_text("request_type,ttft_ms,tbt_ms\nSS,1,1\n", encoding="utf-8")
@@ -98,6 +103,28 @@ def faults_of_what_is_not_there() -> None:
             file.write_text(f"{text}\n[[fault]]\nat_s = 1\n{fault}\n", encoding="utf-8")
             done = run("sim", str(file), "--only", "--set", "workload.requests=20")
             check(done.returncode == 2 and words in done.stderr and "s.toml:" in done.stderr, (fault, done))
+
+
+def keys_that_nothing_reads() -> None:
+    """What --set says of policies that this run does not have is refused by its key."""
+    for key, words in (("spawn.load_s=9", "a recipe whose fleet scales"), ("reshard.sync_s=9", "a recipe whose fleet scales"),
+                       ("scaling.period_s=9", "a recipe whose fleet scales"),
+                       ("scaling.profiled_together=2", "need a load profile"),
+                       ("workload.load_lengths=azure-conv", "workload.peak_load or trough_load"),
+                       ("measurement.refit_delay_ms=9", "predictor learns online")):
+        refused(f"--set {key.split('=')[0]}: {key.split('=')[0]} does nothing without", "--recipe", "static-max", "--set", key)
+        refused(words, "--recipe", "static-max", "--recipe", "eco-freq", "--set", key)
+    done = run("sim", "throttllem-llama2-13b-autoscale", "--only", "--recipe", "static-max", "--recipe",
+               "static-sweet-autoscale", "--set", "spawn.load_s=9", "--set", "scaling.period_s=9", "--set",
+               "workload.duration_s=300")
+    check(done.returncode == 0, done)
+
+
+def units_are_said_once() -> None:
+    text = run("mock-engine", "--help").stdout
+    for flag, unit in (("--step-gap-ms", "(ms)"), ("--max-num-seqs", "(requests)"), ("--power-limit-w", "(W)")):
+        line = re.search(rf"{flag} .*(\n {{30}}.*)*", text)
+        check(line is not None and unit not in line[0], (flag, line and line[0]))
 
 
 def recipes_are_named() -> None:
@@ -445,7 +472,7 @@ def replay_without_answers() -> None:
     server.shutdown()
 
 
-for test in (version, a_temporary_folder_that_is_not_there, a_profile_in_a_folder_of_ones_own, pools_of_windows, unknown_flag, full_disk, faults_of_what_is_not_there, recipes_are_named, runs_of_nothing,
+for test in (version, a_temporary_folder_that_is_not_there, a_profile_in_a_folder_of_ones_own, pools_of_windows, unknown_flag, full_disk, faults_of_what_is_not_there, keys_that_nothing_reads, units_are_said_once, recipes_are_named, runs_of_nothing,
              who_plans_by_a_profile_needs_no_maximum_load, less_work_is_no_saving,
              who_kept_everything, objectives_nobody_stated, a_cost_without_a_price, a_carbon_of_no_known_intensity, gaps_of_a_tier, one_folder_each, beside_the_scenario, values_out_of_bounds, nothing_is_ignored,
              deployments_are_checked_by_what_would_run, no_metrics, outputs, replay_without_answers):

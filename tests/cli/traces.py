@@ -90,7 +90,7 @@ def main() -> None:
             (2, "--duration: nan is not a finite number", ["synth", str(folder / "x"), "--duration", "nan"]),
             (2, "subcommand", []),
             (3, "cannot be written", ["convert", str(made), str(folder / "no" / "x"), "--to", "vidur"]),
-            (0, "1 failed rows (no response tokens) were left out",
+            (0, "1 rows without an answer (0 tokens) were left out",
              ["convert", str(failed), str(folder / "y"), "--to", "vidur"]),
         ):
             run = wattle(*arguments)
