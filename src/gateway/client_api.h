@@ -34,6 +34,8 @@ class ClientApi {
 
  private:
   bool allowed(net::Exchange& exchange, std::string_view method);
+  /// We have sent this request on ourselves, which would never end. True: it is answered.
+  bool came_back(net::Exchange& exchange);
   /// Answers a preflight; lets browsers read what comes. True: it is answered.
   bool crossed(net::Exchange& exchange);
   /// A request on its way to a relay, and who hears how it ended; null: nobody.
@@ -71,6 +73,7 @@ class ClientApi {
   const Instant begun_ = net::steady_now();
   std::atomic<std::int64_t> next_id_{1};
   std::atomic<bool> stopping_{false};
+  std::atomic<bool> loop_said_{false};
 };
 
 }  // namespace wattle::gateway

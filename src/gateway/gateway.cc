@@ -94,6 +94,8 @@ struct Gateway::Impl {
       return all;
     });
     options.models_alike = policies.hosts_clocks;
+    std::random_device random;
+    options.via = fmt::format("wattle-{:08x}{:08x}", random(), random());
     options.listen.max_connections = most_connections(options.listen.max_connections, options.spare_descriptors);
     admin_api.set_queueing(std::move(policies.queueing));
   }
@@ -134,10 +136,11 @@ struct Gateway::Impl {
   void make_decks() {
     for (int i = 0; i < pool.size(); ++i) {
       pool.at(i).run([&] { clients.push_back(std::make_unique<net::HttpClient>(pool.at(i), options.client)); });
-      contexts.push_back(std::make_unique<RelayContext>(RelayContext{
-          *clients.back(), control, metrics, metrics.of_loop(), prompts, objectives, options.client.head_timeout,
-          [this](InstanceId id) { workers.refused_connection(id); }, options.contract, options.engine_priority,
-          options.keys != nullptr, std::mt19937_64(std::random_device{}()), observer.get(), lengths.get()}));
+      contexts.push_back(std::make_unique<RelayContext>(
+          RelayContext{*clients.back(), control, metrics, metrics.of_loop(), prompts, objectives,
+                       options.client.head_timeout, [this](InstanceId id) { workers.refused_connection(id); },
+                       options.via, options.contract, options.engine_priority, options.keys != nullptr,
+                       std::mt19937_64(std::random_device{}()), observer.get(), lengths.get()}));
     }
   }
 

@@ -92,6 +92,7 @@ struct GatewayOptions {
   /// Further paths that clients may POST to; a '*' at the end stands for anything.
   std::vector<std::string> pass_paths;
   bool engine_priority = false;         ///< engines order requests by vLLM's field `priority`: it is set for them
+  std::string via = {};                 ///< our name in requests' Via, unlike any other's; Gateway::start() makes it
   ObserverOptions observer = {};        ///< spans and the log of requests
   std::int64_t spare_descriptors = 64;  ///< kept free of clients and engines, for the admin plane and files
   net::Resolver::LookUp look_up = net::resolve_endpoint;  ///< of workers' names

@@ -68,7 +68,8 @@ Relay::Relay(RelayContext& context, std::shared_ptr<net::Exchange> exchange, con
   request_id_ = own_name_ ? request_name(request.id) : std::string(named);
   const std::string_view type = net::is_completion(path_) ? "application/json" : fields.get("Content-Type");
   headers_.reserve(256);
-  net::append(headers_, {"Content-Type: ", type, "\r\nX-Request-Id: ", request_id_, "\r\n"});
+  net::append(headers_,
+              {"Content-Type: ", type, "\r\nX-Request-Id: ", request_id_, "\r\nVia: 1.1 ", context_.via, "\r\n"});
   const std::string trace = record_ ? context_.observer->trace_lines(*record_) : std::string();
   headers_.append(trace);
   append_passed_on(headers_, fields, context_.own_keys, !trace.empty());

@@ -32,6 +32,7 @@ struct RelayContext {
   const Objectives& objectives;
   Span first_byte_timeout;                      ///< from a request's arrival, where several engines are tried
   std::function<void(InstanceId)> worker_down;  ///< a connection to it was refused
+  std::string_view via;                         ///< GatewayOptions::via
   PdContract contract = PdContract::Nixl;
   bool engine_priority = false;
   bool own_keys = false;   ///< clients' credentials are for us, not for engines

@@ -92,6 +92,28 @@ TEST(Strangers, WhatAnEngineSaysOfItsRefusalComesBack) {
   }
 }
 
+TEST(Strangers, AGatewayThatIsItsOwnWorkerSaysSo) {
+  Rig rig({}, 64, "", [](GatewayOptions& options, GatewayPolicies&) { options.max_requests = 8; });
+  const std::string url = "http://127.0.0.1:" + std::to_string(rig.gateway->port());
+  EXPECT_EQ(admin(rig, worker(url)).substr(9, 3), "202");
+  const std::string answer = rig.ask(Rig::chat("", false, "Via: 1.1 edge\r\n"));
+  EXPECT_EQ(answer.substr(9, 3), "508") << answer;
+  const auto counts = rig.settled();
+  EXPECT_EQ(counts.arrived, 1) << "it comes back once, and is not taken";
+  EXPECT_EQ(counts.failed, 1);
+
+  Rig probing({}, 64, "", [](GatewayOptions& options, GatewayPolicies&) {
+    options.probe_health = true;
+    options.health_period = Span::ms(10);
+  });
+  EXPECT_EQ(admin(probing, worker("http://127.0.0.1:" + std::to_string(probing.gateway->port()))).substr(9, 3), "202");
+  await([&] { return probing.admin("/metrics").find("responses_total{code=\"508\"}") != std::string::npos; });
+  EXPECT_FALSE(probing.ready(0));
+  Rig sound;
+  EXPECT_EQ(sound.ask(Rig::chat("", false, "Via: 1.1 edge\r\nVia: 1.1 other\r\n")).substr(9, 3), "200");
+  EXPECT_NE(sound.upstream.headers.at(0).find("Via: 1.1 other\n"), std::string::npos) << "others' names travel on";
+}
+
 TEST(Strangers, AnEncodedAnswerIsTheEnginesFailure) {
   net::RawServer packed([](int, int fd) {
     if (!net::RawServer::read_request(fd)) return;

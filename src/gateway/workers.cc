@@ -373,8 +373,9 @@ void WorkerRegistry::probe_all() {
         url, [this, id = worker->id, url = url](Result<net::Endpoint> found) { looked_up(id, url, std::move(found)); });
   }
   if (!prober_) return;
+  const std::string via = "Via: 1.1 " + options_.via + "\r\n";  // a worker that leads back to us says that it does
   for (const auto& worker : all) {
-    prober_->send(worker->endpoint, "GET", "/health", {}, {}, std::make_shared<HealthProbe>(*this, worker->id));
+    prober_->send(worker->endpoint, "GET", "/health", via, {}, std::make_shared<HealthProbe>(*this, worker->id));
   }
 }
 
