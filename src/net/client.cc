@@ -220,7 +220,7 @@ class Upstream final : public Watcher, public Deferred, public std::enable_share
       if (parser_.done()) return complete();
     }
     if (got.result != Socket::Result::Some) return broke(send_broke_ ? CallFailure::Send : CallFailure::Response);
-    deadline_ = loop().now() + client_->options.body_timeout;
+    if (parser_.header_done()) deadline_ = loop().now() + client_->options.body_timeout;
     const std::string_view fresh(scratch, got.bytes);
     if (in_.empty()) {
       guarded_process(fresh);
@@ -274,6 +274,7 @@ class Upstream final : public Watcher, public Deferred, public std::enable_share
         }
         const std::string_view coding = parser_.headers().get("Content-Encoding");
         if (!coding.empty() && !same_name(coding, "identity")) return fail(CallFailure::Coding);
+        deadline_ = loop().now() + client_->options.body_timeout;
         handler_->on_head(parser_.status(), parser_.headers(), parser_.content_length());
         if (!current()) return;
         if (parser_.done()) break;

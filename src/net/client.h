@@ -89,7 +89,7 @@ struct Body {
 
 struct ClientOptions {
   Span connect_timeout = Span::s(2);
-  Span head_timeout = Span::s(600);  ///< request sent to the response's header (a long prefill, a queue)
+  Span head_timeout = Span::s(600);  ///< request sent to the end of the response's header (a long prefill, a queue)
   Span body_timeout = Span::s(120);  ///< between two pieces of the body
   Span idle_timeout = Span::s(50);   ///< keep shorter than the peers' own, or they close first
   std::uint32_t header_bytes = 32 * 1024;

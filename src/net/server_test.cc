@@ -3,9 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <future>
 #include <memory>
 #include <stdexcept>
+#include <thread>
 #include <vector>
 
 #include "net/await_test.h"
@@ -14,6 +16,7 @@
 #include "net/faults.h"
 #include "net/log.h"
 #include "net/raw_client_test.h"
+#include "net/raw_server_test.h"
 
 namespace wattle::net {
 namespace {
@@ -302,6 +305,26 @@ TEST(HttpClient, AHeaderMayHaveToComeByATime) {
   auto answer = handler->done.get_future();
   // Its options would wait for ten minutes.
   rig.loop.run([&] { rig.client->send(to, "GET", "/hold", {}, {}, handler, steady_now() + Span::ms(50)); });
+  EXPECT_EQ(answer.get(), std::string("failed: ") + text_of(CallFailure::Timeout));
+}
+
+TEST(HttpClient, AHeaderThatComesByteByByteMustBeWholeInTime) {
+  std::atomic<bool> over{false};
+  RawServer slow([&](int, int fd) {
+    if (!RawServer::read_request(fd, "")) return;
+    RawServer::say(fd, "HTTP/1.1 200 OK\r\nX: ");
+    while (!over) {
+      RawServer::say(fd, "x");
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+  });
+  ClientRig rig;
+  const auto handler = std::make_shared<Collect>();
+  auto answer = handler->done.get_future();
+  rig.loop.run([&] { rig.client->send(local(slow.port()), "GET", "/", {}, {}, handler, steady_now() + Span::ms(50)); });
+  const bool given_up = answer.wait_for(std::chrono::seconds(10)) == std::future_status::ready;
+  over = true;
+  ASSERT_TRUE(given_up) << "each byte gave it body_timeout more";
   EXPECT_EQ(answer.get(), std::string("failed: ") + text_of(CallFailure::Timeout));
 }
 
