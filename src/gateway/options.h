@@ -17,6 +17,7 @@
 #include "gateway/worker_options.h"
 #include "net/address_list.h"
 #include "net/client.h"
+#include "net/clock.h"
 #include "net/exchange.h"
 #include "net/resolver.h"
 #include "net/secret.h"
@@ -67,6 +68,7 @@ struct GatewayOptions {
   std::int32_t default_max_tokens = 4096;  ///< believed cap on the output of requests that state none
   AgentLinksOptions agents;
   std::vector<carbon::SiteRates> sites = std::vector<carbon::SiteRates>(1);  ///< where workers may stand
+  std::int64_t unix_ns_at_zero = net::unix_ns_at_zero();  ///< the wall clock at Instant() when `sites` were made
   /// From a request's origin to where this gateway stands, by SiteId: what a client waits for beyond what is seen here.
   /// Empty: not known, nothing.
   std::vector<Span> trips;

@@ -22,6 +22,9 @@ inline std::int64_t unix_now_ns() {
       .count();
 }
 
+/// The wall clock at Instant(), as far as it shows now: it changes when the time of day is set.
+inline std::int64_t unix_ns_at_zero() { return unix_now_ns() - steady_now().ns(); }
+
 /// When `wait` will be over, as calls of the kernel's that wait by CLOCK_MONOTONIC take it.
 inline timespec monotonic_after(Span wait) {
   constexpr std::int64_t kNsPerS = 1'000'000'000;
