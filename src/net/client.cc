@@ -420,12 +420,6 @@ std::shared_ptr<Call> HttpClient::send(const std::shared_ptr<const Endpoint>& en
   return std::make_shared<UpstreamCall>(std::move(upstream));
 }
 
-std::size_t HttpClient::idle_connections() const {
-  std::size_t n = 0;
-  for (const auto& [place, connections] : impl_->idle) n += connections.size();
-  return n;
-}
-
 std::int64_t HttpClient::retries() const { return impl_->retries; }
 
 }  // namespace wattle::net

@@ -108,7 +108,6 @@ class HttpClient {
   std::shared_ptr<Call> send(const std::shared_ptr<const Endpoint>& endpoint, std::string_view method,
                              std::string_view target, std::string_view extra_headers, const Body& body,
                              std::shared_ptr<ResponseHandler> handler, Instant head_by = Instant::never());
-  [[nodiscard]] std::size_t idle_connections() const;
   [[nodiscard]] std::int64_t retries() const;  ///< requests sent again, see above; from any thread
 
   struct Impl;

@@ -52,7 +52,7 @@ def main() -> None:
             north = lambda: json.loads(get(gateway["admin"] + "/usage"))["sites"]["north"]
             eventually("it asks", lambda: Counting.asked >= 4)
             before = unknown()
-            eventually("what it is told is of tomorrow", lambda: unknown() > before)
+            eventually("what sources say is of tomorrow", lambda: unknown() > before)
             set_clock(0)
 
             def is_known() -> bool:
