@@ -164,6 +164,7 @@ class Relay final : public Stream, public net::ResponseHandler, public std::enab
   // These here for their size: a relay of 1,024 bytes or more is a large one to malloc, which costs it more.
   bool own_name_;  ///< request_id_ is ours
   bool now_fresh_ = false;
+  bool kept_back_ = false;    ///< the newest event of the stream, from the client
   bool whole_waits_ = false;  ///< the head of an answer that is not streamed, for its first byte
   char last_of_whole_ = 0;    ///< its newest byte that is no space
   Leg leg_ = Leg::None;

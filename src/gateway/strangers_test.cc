@@ -227,6 +227,53 @@ TEST(Strangers, AStreamCutBetweenCrAndLfKeepsItsUsageToItself) {
   EXPECT_EQ(rig.settled().finished, 1);
 }
 
+/// What a client of HTTP/1.0, to whom nothing is sent in chunks, gets of a stream that comes in these pieces.
+std::string relayed(const std::vector<std::string>& pieces, journal::RequestCounts& counts) {
+  net::RawServer engine([&](int, int fd) {
+    if (!net::RawServer::read_request(fd)) return;
+    net::RawServer::say(fd, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n");
+    for (const std::string& piece : pieces) {
+      net::RawServer::say(fd, piece);
+      std::this_thread::sleep_for(std::chrono::milliseconds(30));
+    }
+  });
+  Rig rig({Role::Colocated}, 64, "",
+          [&](GatewayOptions& options, GatewayPolicies&) { options.workers.front().url = engine.url(); });
+  std::string asked = Rig::chat("", true);
+  asked.replace(asked.find("HTTP/1.1"), 8, "HTTP/1.0");
+  net::RawClient client(rig.gateway->port());
+  client.send(asked);
+  const std::string answer = client.all();
+  counts = rig.settled();
+  return Rig::body_of(answer);
+}
+
+const std::string kLast = R"(data: {"choices":[{"delta":{"content":"a"},"finish_reason":"stop"}]})";
+const std::string kCounted = R"(data: {"choices":[],"usage":{"prompt_tokens":9,"completion_tokens":1}})";
+
+TEST(Strangers, AnEventsLineEndStaysWithItWhereverAStreamIsCut) {
+  const std::string end = "\r\n\r\n", done = "data: [DONE]";
+  const std::string stream = kLast + end + kCounted + end + done + end;
+  for (const std::size_t cut : {kLast.size() + 3, kLast.size() + end.size() + kCounted.size() + 3}) {
+    journal::RequestCounts counts;
+    EXPECT_EQ(relayed({stream.substr(0, cut), stream.substr(cut)}, counts), kLast + end + done + end) << cut;
+    EXPECT_EQ(counts.finished, 1);
+  }
+}
+
+TEST(Strangers, TheLastEventNeedsNoBlankLine) {
+  for (const char* end : {"", "\n", "\r\n"}) {
+    journal::RequestCounts counts;
+    const std::string answer = relayed({kLast + "\n\n" + kCounted + "\n\n", std::string("data: [DONE]") + end}, counts);
+    EXPECT_TRUE(answer.starts_with(kLast + "\n\ndata: [DONE]" + end + "\n")) << answer;
+    EXPECT_EQ(answer.find("error"), std::string::npos) << answer;
+    EXPECT_EQ(counts.finished, 1);
+  }
+  journal::RequestCounts counts;
+  EXPECT_NE(relayed({kLast + "\n\ndata: [DO"}, counts).find("error"), std::string::npos);
+  EXPECT_EQ(counts.failed, 1);
+}
+
 TEST(Strangers, AWorkersUrlChangesNoLineAndNoLabel) {
   Rig rig;
   for (const char* path : {"/a b", "/a\\r\\nX-Mine: 1", "/a\\\"", "/a\\\\", "/\\u0001", "/a?b=c", "/a#b"}) {
