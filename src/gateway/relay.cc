@@ -211,7 +211,7 @@ void Relay::on_head(int status, const net::HeaderFields& headers, std::int64_t c
   leg_ = Leg::Final;  // an error of the prefill leg goes to the client as it is
   whole_left_ = content_length;
   const std::string_view type = headers.get("Content-Type");
-  events_ = status == 200 && type.starts_with("text/event-stream");
+  events_ = status == 200 && net::is_type(type, "text/event-stream");
   std::string extra;
   extra.reserve(96);
   net::append(extra, {"X-Request-Id: ", request_id_, "\r\n"});

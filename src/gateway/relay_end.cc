@@ -23,7 +23,7 @@ void Relay::over_whole() {
   if (net::is_completion(path_) && last_of_whole_ != '}') return no_object();
   tally_.whole(std::max(tally_.counted().output, 0), request_.arrival, now());
   if (head_waits_) {
-    const bool json = type_.starts_with("application/json");
+    const bool json = net::is_type(type_, "application/json");
     return end_charged(ChargedAnswer::whole(exchange_, type_, head_, std::move(held_), json));
   }
   exchange_->finish();

@@ -231,7 +231,7 @@ TEST(Strangers, AStreamCutBetweenCrAndLfKeepsItsUsageToItself) {
 std::string relayed(const std::vector<std::string>& pieces, journal::RequestCounts& counts) {
   net::RawServer engine([&](int, int fd) {
     if (!net::RawServer::read_request(fd)) return;
-    net::RawServer::say(fd, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n");
+    net::RawServer::say(fd, "HTTP/1.1 200 OK\r\nContent-Type: Text/Event-Stream\r\nConnection: close\r\n\r\n");
     for (const std::string& piece : pieces) {
       net::RawServer::say(fd, piece);
       std::this_thread::sleep_for(std::chrono::milliseconds(30));

@@ -85,6 +85,18 @@ TEST(HttpServer, AnswersPipelinedRequestsInOrderAndChunkedBodies) {
   EXPECT_TRUE(client.response().ends_with("\r\n\r\nbcd"));
 }
 
+TEST(HttpServer, EmptyLinesBeforeARequestAreReadOver) {
+  Echo echo;
+  RawClient client(echo.server->port());
+  const std::string hi = "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\nhi";
+  client.send(hi + "\r\n" + hi + "\r\n\r\n\r");
+  for (int i = 0; i < 2; ++i) EXPECT_TRUE(client.response().ends_with("\r\n\r\nhi"));
+  client.send("\n" + hi);
+  EXPECT_TRUE(client.response().ends_with("\r\n\r\nhi"));
+  client.send("\r\rGET / HTTP/1.1\r\n\r\n");
+  EXPECT_EQ(client.response().substr(9, 3), "400");
+}
+
 TEST(HttpServer, StreamsInChunksAndToOldClientsUntilClose) {
   Echo echo;
   RawClient client(echo.server->port());
