@@ -77,9 +77,8 @@ Result<std::unique_ptr<RequestObserver>> RequestObserver::start(const ObserverOp
   auto made = std::unique_ptr<RequestObserver>(new RequestObserver(options));
   RequestObserver* const self = made.get();
   self->loop_.post([self] {
-    net::ClientOptions patience;
-    patience.head_timeout = patience.body_timeout = self->options_.export_timeout;
-    self->client_ = std::make_unique<net::HttpClient>(self->loop_, patience);
+    self->client_ =
+        std::make_unique<net::HttpClient>(self->loop_, net::ClientOptions::within(self->options_.export_timeout));
     if (self->traces()) (void)self->resolves();
   });
   self->loop_.every(options.flush_period, [self] { self->look(); });

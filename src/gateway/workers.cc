@@ -412,10 +412,7 @@ Result<void> WorkerRegistry::start() {
 
 void WorkerRegistry::start_probing(net::Loop& loop) {
   loop.post([this, &loop] {
-    net::ClientOptions probing;
-    probing.head_timeout = options_.probe_timeout;
-    probing.body_timeout = options_.probe_timeout;
-    prober_ = std::make_unique<net::HttpClient>(loop, probing);
+    prober_ = std::make_unique<net::HttpClient>(loop, net::ClientOptions::within(options_.probe_timeout));
     probe_all();
   });
   loop.every(options_.health_period, [this] { probe_all(); });

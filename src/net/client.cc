@@ -112,7 +112,7 @@ class Upstream final : public Watcher, public Deferred, public std::enable_share
   void resume(std::uint64_t serial) {
     if (serial != serial_ || !paused_ || closed_) return;
     paused_ = false;
-    deadline_ = steady_now() + client_->options.body_timeout;
+    wait_for_body(steady_now());
     client_->loop.post([self = shared_from_this(), serial] {
       if (self->serial_ != serial || self->closed_ || self->paused_) return;
       const std::string held = std::exchange(self->in_, {});
@@ -128,6 +128,7 @@ class Upstream final : public Watcher, public Deferred, public std::enable_share
  private:
   [[nodiscard]] Loop::Impl& loop() const { return client_->loop.impl(); }
 
+  void wait_for_body(Instant now) { deadline_ = std::min(now + client_->options.body_timeout, whole_by_); }
   void connect() {
     deadline_ = loop().now() + client_->options.connect_timeout;
     const bool is_unix = !endpoint_->unix_path.empty();
@@ -165,7 +166,8 @@ class Upstream final : public Watcher, public Deferred, public std::enable_share
   }
 
   void send() {
-    deadline_ = std::min(loop().now() + client_->options.head_timeout, head_by_);
+    whole_by_ = loop().now() + client_->options.whole_timeout;
+    deadline_ = std::min({loop().now() + client_->options.head_timeout, head_by_, whole_by_});
     sent_ = 0;
     sending_for_ = handler_;
     send_rest();
@@ -220,7 +222,7 @@ class Upstream final : public Watcher, public Deferred, public std::enable_share
       if (parser_.done()) return complete();
     }
     if (got.result != Socket::Result::Some) return broke(send_broke_ ? CallFailure::Send : CallFailure::Response);
-    if (parser_.header_done()) deadline_ = loop().now() + client_->options.body_timeout;
+    if (parser_.header_done()) wait_for_body(loop().now());
     const std::string_view fresh(scratch, got.bytes);
     if (in_.empty()) {
       guarded_process(fresh);
@@ -274,7 +276,7 @@ class Upstream final : public Watcher, public Deferred, public std::enable_share
         }
         const std::string_view coding = parser_.headers().get("Content-Encoding");
         if (!coding.empty() && !same_name(coding, "identity")) return fail(CallFailure::Coding);
-        deadline_ = loop().now() + client_->options.body_timeout;
+        wait_for_body(loop().now());
         handler_->on_head(parser_.status(), parser_.headers(), parser_.content_length());
         if (!current()) return;
         if (parser_.done()) break;
@@ -329,6 +331,7 @@ class Upstream final : public Watcher, public Deferred, public std::enable_share
   std::string in_;                                ///< what could not be taken yet: half a header, or all while paused
   Instant deadline_ = Instant::never();
   Instant head_by_ = Instant::never();  ///< of the current request, whatever head_timeout says
+  Instant whole_by_ = Instant::never();
   std::uint64_t serial_ = 0;
   bool reused_ = false;  ///< for the current request, and not yet retried
   bool connected_ = false;

@@ -91,9 +91,16 @@ struct ClientOptions {
   Span connect_timeout = Span::s(2);
   Span head_timeout = Span::s(600);  ///< request sent to the end of the response's header (a long prefill, a queue)
   Span body_timeout = Span::s(120);  ///< between two pieces of the body
+  Span whole_timeout = Span::max();  ///< request sent to the end of the response
   Span idle_timeout = Span::s(50);   ///< keep shorter than the peers' own, or they close first
   std::uint32_t header_bytes = 32 * 1024;
   std::size_t max_idle_per_endpoint = 1024;
+  /// Of calls whose response is short and comes at once.
+  [[nodiscard]] static ClientOptions within(Span whole) {
+    ClientOptions options;
+    options.head_timeout = options.body_timeout = options.whole_timeout = whole;
+    return options;
+  }
 };
 
 /// Loop thread only, destructor included.
