@@ -303,7 +303,7 @@ TEST_F(FaultTable, IsWhatTheDocumentSays) {
       "legs "
       "at once (SGLang's contract): `gateway_test --gtest_filter=Bootstrap.*`\n- keys, limits, addresses: "
       "`gateway_test --gtest_filter=Security.*`\n- the agent, its guardian, both, or the container of both killed with "
-      "-9: "
+      "-9, the agent or its guardian stopped: "
       "`ctest -R e2e.kills` (no clock stays locked once the guardian, the next start or `wattle agent --unlock` has "
       "run; the systemd unit's `ExecStopPost` does the latter), on AMD SMI `ctest -R e2e.amd_smi.kills`\n- Zeus' "
       "daemon "
