@@ -298,7 +298,7 @@ TEST_F(FaultTable, IsWhatTheDocumentSays) {
   page_ +=
       "\n## Shown elsewhere\n\n- 64 descriptors and 200 clients: `ctest -R e2e.few_descriptors`\n- an engine killed "
       "while it "
-      "streams: `ctest -R e2e.engine_dies`; engines and agents killed, hung and slowed by eleven scripts: `ctest -R "
+      "streams: `ctest -R e2e.engine_dies`; engines and agents killed, hung and slowed by thirteen scripts: `ctest -R "
       "e2e.fault_scripts`; the gateway killed, the disk full: `ctest -R e2e.journal_survives`\n- both "
       "legs "
       "at once (SGLang's contract): `gateway_test --gtest_filter=Bootstrap.*`\n- keys, limits, addresses: "
