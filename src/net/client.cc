@@ -271,6 +271,7 @@ class Upstream final : public Watcher, public Deferred, public std::enable_share
       if (parser_.problem()) return fail(failure_of(parser_.problem()));
       if (!had_head && parser_.header_done()) {
         if (parser_.status() / 100 == 1) {
+          reused_ = false;  // it has the request
           parser_.reset();
           continue;
         }

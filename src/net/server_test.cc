@@ -313,6 +313,19 @@ TEST(HttpClient, AHeaderMayHaveToComeByATime) {
   EXPECT_EQ(answer.get(), std::string("failed: ") + text_of(CallFailure::Timeout));
 }
 
+TEST(HttpClient, WhatThePeerHasBegunToAnswerIsNotSentAgain) {
+  RawServer server([](int, int fd) {
+    constexpr std::string_view kOk = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+    if (RawServer::read_request(fd, "")) RawServer::say(fd, kOk);
+    if (RawServer::read_request(fd, "")) RawServer::say(fd, "HTTP/1.1 102 Processing\r\n\r\n");
+  });
+  ClientRig rig;
+  const auto to = local(server.port());
+  EXPECT_EQ(rig.call(to, "GET", "/"), "200 ok");
+  EXPECT_EQ(rig.call(to, "GET", "/"), std::string("failed: ") + text_of(CallFailure::Response));
+  EXPECT_EQ(rig.call(to, "GET", "/"), "200 ok") << "another connection";
+}
+
 /// Of a response that comes byte by byte and never ends, behind `begin`.
 std::string called_slowly(const std::string& begin, const ClientOptions& options, Instant head_by) {
   std::atomic<bool> over{false};
