@@ -1,7 +1,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <chrono>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -143,9 +142,10 @@ Result<void> read_sites(const GatewayFlags& flags, gateway::GatewayOptions& opti
     if (!loaded) return std::unexpected(loaded.error());
     scenario = std::move(*loaded);
   }
-  const auto wall = std::chrono::system_clock::now().time_since_epoch();
-  auto sites = config::make_sites(scenario, config::data_dir(),
-                                  {net::steady_now(), std::chrono::nanoseconds(wall).count(), true, &log_warning});
+  options.unix_ns_at_zero = net::unix_ns_at_zero();
+  const Instant now = net::steady_now();
+  auto sites =
+      config::make_sites(scenario, config::data_dir(), {now, options.unix_ns_at_zero + now.ns(), true, &log_warning});
   if (!sites) return std::unexpected(sites.error());
   sources = config::site_sources(scenario);
   std::erase_if(sources, [](const config::SiteSource& source) { return source.decides; });
@@ -219,10 +219,10 @@ Result<void> read_flags(const GatewayFlags& flags, gateway::GatewayOptions& opti
 }
 
 /// The ledger goes by what sources say of the sites that name one.
-std::unique_ptr<SourceWatch> watch_books(std::vector<config::SiteSource> sources, gateway::Gateway& gateway) {
-  const auto wall = std::chrono::system_clock::now().time_since_epoch();
+std::unique_ptr<SourceWatch> watch_books(std::vector<config::SiteSource> sources, std::int64_t unix_ns_at_zero,
+                                         gateway::Gateway& gateway) {
   auto watch = std::make_unique<SourceWatch>(
-      std::move(sources), std::chrono::nanoseconds(wall).count() - net::steady_now().ns(),
+      std::move(sources), unix_ns_at_zero,
       [&gateway](const config::SiteSource& source, const carbon::IntensitySeries& series) {
         gateway.set_intensity(source.site, series);
       });
@@ -287,7 +287,7 @@ Result<void> run_gateway(const GatewayFlags& flags) {
   }
   auto gateway = gateway::Gateway::start(options, std::move(policies), recorder ? *recorder : nowhere);
   if (!gateway) return std::unexpected(gateway.error());
-  auto watch = watch_books(std::move(sources), **gateway);
+  auto watch = watch_books(std::move(sources), options.unix_ns_at_zero, **gateway);
   if (recorder) recorder->ask_consumption([&gateway] { return (*gateway)->consumption(); });
   const auto url =
       (options.listen.tls ? "https://" : "http://") + net::HostPort{options.listen.host, (*gateway)->port()}.text();

@@ -1,3 +1,5 @@
+#include <fcntl.h>
+
 #include "commands.h"
 #include "config/deployment.h"
 
@@ -53,4 +55,10 @@ int run_wattle(std::span<char* const> words) {
 
 }  // namespace wattle::apps
 
-int main(int argc, char** argv) { return wattle::apps::run_wattle({argv, static_cast<std::size_t>(argc)}); }
+int main(int argc, char** argv) {
+  // Where one of the three is closed, a file or socket of ours would get its number, and with it what is printed.
+  for (const int stream : {0, 1, 2}) {
+    if (::fcntl(stream, F_GETFD) < 0) (void)::open("/dev/null", stream == 0 ? O_RDONLY : O_WRONLY);
+  }
+  return wattle::apps::run_wattle({argv, static_cast<std::size_t>(argc)});
+}

@@ -89,14 +89,13 @@ struct Inputs {
   config::LoadedScenario scenario;
   systems::Recipe recipe;
   systems::ScalingInputs scaling;
+  std::int64_t begun_unix_ns = 0;  ///< Instant() of the sites' series, where they are of the present
 };
 
 /// Sites with their GPUs, what workers carry there, and their electricity from this moment on.
 Result<std::shared_ptr<const systems::SiteFleet>> read_sites(const config::LoadedScenario& loaded,
-                                                             const systems::Recipe& recipe) {
-  const auto wall = std::chrono::system_clock::now().time_since_epoch();
-  auto sites = config::make_sites(loaded.scenario, config::data_dir(),
-                                  {Instant(), std::chrono::nanoseconds(wall).count(), true, &log_warning});
+                                                             const systems::Recipe& recipe, std::int64_t unix_ns) {
+  auto sites = config::make_sites(loaded.scenario, config::data_dir(), {Instant(), unix_ns, true, &log_warning});
   if (!sites) return std::unexpected(sites.error());
   std::vector<std::unique_ptr<engine::StepModel>> models;
   for (std::size_t p = 0; p < loaded.scenario.pools.size(); ++p) {
@@ -144,7 +143,8 @@ Result<Inputs> read_inputs(const PlannerFlags& flags) {
     if (!lowest) return std::unexpected(lowest.error());
     inputs->scaling.lowest_clocks = std::move(*lowest);
   } else {
-    auto sites = read_sites(inputs->scenario, inputs->recipe);
+    inputs->begun_unix_ns = net::unix_now_ns();
+    auto sites = read_sites(inputs->scenario, inputs->recipe, inputs->begun_unix_ns);
     if (!sites) return std::unexpected(sites.error());
     inputs->scaling.sites = std::move(*sites);
   }
@@ -156,14 +156,14 @@ Result<Inputs> read_inputs(const PlannerFlags& flags) {
 
 /// The sites' intensities are those of sources where the scenario says so. A site decides by what it states for
 /// decisions, else by what the books go by.
-std::unique_ptr<SourceWatch> watch_sources(const config::Scenario& scenario, systems::ScalingInputs& scaling) {
+std::unique_ptr<SourceWatch> watch_sources(const config::Scenario& scenario, std::int64_t begun_unix_ns,
+                                           systems::ScalingInputs& scaling) {
   auto sources = config::site_sources(scenario);
   std::erase_if(sources, [&](const config::SiteSource& source) {
     return !source.decides && scenario.sites[static_cast<std::size_t>(source.site.value())].decisions.stated();
   });
   if (sources.empty() || !scaling.sites) return nullptr;
-  const auto wall = std::chrono::system_clock::now().time_since_epoch();
-  auto watch = std::make_unique<SourceWatch>(std::move(sources), std::chrono::nanoseconds(wall).count());
+  auto watch = std::make_unique<SourceWatch>(std::move(sources), begun_unix_ns);
   watch->ask_all();  // the first plan holds for an epoch
   watch->start();
   auto fleet = std::make_shared<systems::SiteFleet>(*scaling.sites);
@@ -173,6 +173,22 @@ std::unique_ptr<SourceWatch> watch_sources(const config::Scenario& scenario, sys
   };
   scaling.sites = std::move(fleet);
   return watch;
+}
+
+/// Sites that state no start are asked for what holds at the time of day: it may be set while we run, and reading the
+/// inputs takes its time. From now on the planner's time counts.
+void follow_time_of_day(const config::Scenario& scenario, std::int64_t begun_unix_ns, systems::ScalingInputs& scaling) {
+  if (!scaling.sites || scenario.sites.empty()) return;
+  const auto there = [begun_unix_ns, begins = net::steady_now(), sites = scenario.sites](std::size_t n, Instant t) {
+    if (!sites[n].start.empty()) return t;
+    return t + (Span(net::unix_now_ns() - begun_unix_ns) - (net::steady_now() - begins));
+  };
+  auto fleet = std::make_shared<systems::SiteFleet>(*scaling.sites);
+  fleet->intensity = [known = fleet->intensity, there](std::size_t n, Instant t) { return known(n, there(n, t)); };
+  if (fleet->price) {
+    fleet->price = [known = fleet->price, there](std::size_t n, Instant t) { return known(n, there(n, t)); };
+  }
+  scaling.sites = std::move(fleet);
 }
 
 /// What listens on --admin. Bound before any engine is touched: a port that is taken costs nothing.
@@ -303,7 +319,8 @@ Result<void> run_fleet(const PlannerFlags& flags, const Inputs& inputs) {
   const auto token = gateway_token(flags);
   if (!token) return std::unexpected(token.error());
   systems::ScalingInputs scaling = inputs.scaling;
-  const auto watch = watch_sources(inputs.scenario.scenario, scaling);
+  const auto watch = watch_sources(inputs.scenario.scenario, inputs.begun_unix_ns, scaling);
+  follow_time_of_day(inputs.scenario.scenario, inputs.begun_unix_ns, scaling);
   planner::PlannedFleet planner(inputs.scenario, std::move(*slots),
                                 {flags.gateway, flags.logs.empty() ? temporary_folder().string() : flags.logs,
                                  flags.state, Span::from_seconds(flags.clock_lease_s), flags.managers, scaling, *token,

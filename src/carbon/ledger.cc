@@ -98,10 +98,17 @@ Milliwatts Ledger::idle_power() const {
 
 void Ledger::set_intensity(SiteId site, IntensitySeries intensity) {
   sites_[static_cast<std::size_t>(site.value())].intensity = std::move(intensity);
+  look_up_again();
+}
+
+void Ledger::time_of_day_is(Span ahead) {
+  ahead_ = ahead;
+  look_up_again();
+}
+
+void Ledger::look_up_again() {
   for (auto* meters : {&meters_, &spare_}) {
-    for (Meter& meter : *meters) {
-      if (meter.site == site) meter.rates.until = meter.since;  // looked up again
-    }
+    for (Meter& meter : *meters) meter.rates.until = meter.since;
   }
 }
 
@@ -122,12 +129,14 @@ void Ledger::instance_gone(InstanceId instance, Instant at) {
 
 Ledger::Rates Ledger::rates_at(SiteId site, Instant at) const {
   const SiteRates& rates = sites_[static_cast<std::size_t>(site.value())];
-  return {millionths(rates.intensity.at(at).value()),
-          millionths(rates.electricity.at(at).value()),
+  const Span ahead = rates.by_time_of_day ? ahead_ : Span();
+  const Instant there = at + ahead;
+  return {millionths(rates.intensity.at(there).value()),
+          millionths(rates.electricity.at(there).value()),
           millionths(rates.gpu_price.value()),
-          std::min(rates.intensity.holds_until(at), rates.electricity.holds_until(at)),
-          rates.intensity.covers(at),
-          rates.electricity.covers(at)};
+          std::min(rates.intensity.holds_until(there), rates.electricity.holds_until(there)) - ahead,
+          rates.intensity.covers(there),
+          rates.electricity.covers(there)};
 }
 
 void Ledger::book(Meter& meter, Span span) {

@@ -60,6 +60,7 @@ struct SiteRates {
   UsdPerHour gpu_price;                                             ///< 0: not stated
   /// What those who decide go by, a marginal intensity as a rule; none: as the books. The ledger never asks it.
   std::optional<IntensitySeries> decisions = std::nullopt;
+  bool by_time_of_day = false;    ///< its series are looked up at the time of day, which may be set during the run
   std::string books_by = {};      ///< what `intensity` is, for people: "average, electricity-maps DE"
   std::string decisions_by = {};  ///< likewise
   [[nodiscard]] const IntensitySeries& deciding() const { return decisions ? *decisions : intensity; }
@@ -204,6 +205,9 @@ class Ledger {
   void spare_gpus(SiteId site, std::int32_t gpus, Milliwatts power, Instant at);
   /// From the newest booking of each of the site's instances on, its intensity is this one's.
   void set_intensity(SiteId site, IntensitySeries intensity);
+  /// The time of day was set, in all by `ahead` since the series were made: from the newest booking of each instance
+  /// on, those that go by it are looked up there.
+  void time_of_day_is(Span ahead);
   /// Its GPUs are somebody else's from now on, and no call may name it any more but totals(). Its power must be 0, or
   /// unknown.
   void instance_gone(InstanceId instance, Instant at);
@@ -295,9 +299,11 @@ class Ledger {
                std::int64_t prefill_tokens);
   void close(Meter& meter, Instant at);
   [[nodiscard]] Rates rates_at(SiteId site, Instant at) const;
+  void look_up_again();
   static void book(Meter& meter, Span span);
 
   std::vector<SiteRates> sites_;
+  Span ahead_;  ///< of the time of day
   InstanceIndex index_;
   std::vector<Meter> meters_;
   std::vector<Meter> spare_;      ///< of sites that have said something of theirs

@@ -130,6 +130,32 @@ TEST(Ledger, AnIntensityThatBecomesKnownHoldsFromTheNewestBookingOn) {
   EXPECT_NEAR(ledger.totals(kOne).total.carbon.grams().value(), (1000.0 * 400.0 + 1000.0 * 50.0) / 3.6e6, 1e-12);
 }
 
+TEST(Ledger, WhatGoesByTheTimeOfDayFollowsItWhereItIsSet) {
+  const auto hourly = *IntensitySeries::from_points(
+      {{at_s(0), GramsPerKwh(100.0)}, {at_s(3600), GramsPerKwh(500.0)}, {at_s(7200), GramsPerKwh(900.0)}}, at_s(10800));
+  std::vector<SiteRates> sites(2);
+  for (SiteRates& site : sites) site.intensity = hourly;
+  sites[1].by_time_of_day = true;
+  Ledger ledger(sites);
+  const InstanceId replayed(0), present(1);
+  for (const int site : {0, 1}) {
+    ledger.add_instance(Instant(), 1, SiteId(site));
+    ledger.power_changes(InstanceId(site), at_s(0), Milliwatts(3'600'000), 0, 0);  // 1 Wh a second
+  }
+  const auto grams_until = [&](InstanceId id, int s) {
+    const double before = ledger.totals(id).total.carbon.grams().value();
+    ledger.close(at_s(s));
+    return ledger.totals(id).total.carbon.grams().value() - before;
+  };
+  EXPECT_NEAR(grams_until(present, 10), 1.0, 1e-9);
+  ledger.time_of_day_is(Span::s(3585));  // the next hour begins in five seconds
+  EXPECT_NEAR(grams_until(present, 20), 5 * 0.1 + 5 * 0.5, 1e-9);
+  ledger.time_of_day_is(-Span::s(60));
+  EXPECT_NEAR(grams_until(present, 30), 1.0, 1e-9);
+  EXPECT_EQ(ledger.totals(present).unknown_carbon.joules().value(), 36'000.0) << "no data for the time before them";
+  EXPECT_NEAR(ledger.totals(replayed).total.carbon.grams().value(), 3.0, 1e-9) << "it states its own start";
+}
+
 TEST(Ledger, CostIsElectricityAndGpuTime) {
   SiteRates rates;
   rates.electricity = *PriceSeries::from_points({{at_s(0), UsdPerMwh(100.0)}, {at_s(10), UsdPerMwh(-50.0)}});

@@ -156,6 +156,7 @@ Result<std::vector<carbon::SiteRates>> make_sites(const Scenario& scenario, cons
     if (!electricity) return std::unexpected(electricity.error());
     auto& rates = made.emplace_back();
     rates.name = site.name;
+    rates.by_time_of_day = site.start.empty() && start.wall_ns.has_value();
     rates.intensity = std::move(books->series);
     rates.electricity = std::move(*electricity);
     rates.gpu_price = site.gpu;

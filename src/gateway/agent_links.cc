@@ -123,9 +123,7 @@ Result<std::unique_ptr<AgentLinks>> AgentLinks::make(const AgentLinksOptions& op
 void AgentLinks::start(Listener listener) {
   loop_.post([this, taken = std::move(listener)] {
     listener_ = taken;
-    net::ClientOptions client;
-    client.head_timeout = client.body_timeout = options_.lease;
-    client_ = std::make_unique<net::HttpClient>(loop_, client);
+    client_ = std::make_unique<net::HttpClient>(loop_, net::ClientOptions::within(options_.lease));
     poll_all();
   });
   loop_.every(options_.poll_period, [this] { poll_all(); });

@@ -6,9 +6,11 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
+#include "gateway/relay_fields.h"
 #include "net/answers.h"
 #include "net/clock.h"
 #include "net/form.h"
+#include "net/log.h"
 
 namespace wattle::gateway {
 
@@ -43,7 +45,7 @@ bool computes_nothing(std::string_view path) {
 }  // namespace
 
 void ClientApi::handle(const std::shared_ptr<net::Exchange>& exchange, RelayContext& context) {
-  if (crossed(*exchange)) return;
+  if (came_back(*exchange) || crossed(*exchange)) return;
   const std::string_view path = exchange->path();
   if (path == "/v1/chat/completions") return complete(exchange, context, net::ApiPath::Chat);
   if (path == "/v1/completions") return complete(exchange, context, net::ApiPath::Completions);
@@ -75,6 +77,15 @@ bool ClientApi::allowed(net::Exchange& exchange, std::string_view method) {
   if (only(exchange, {method, "OPTIONS"})) return true;
   metrics_.answered(405);
   return false;
+}
+
+bool ClientApi::came_back(net::Exchange& exchange) {
+  if (!was_sent_by(exchange.headers(), options_.via)) return false;
+  constexpr const char* kWhat = "a worker of this gateway leads back to this gateway";
+  if (!loop_said_.exchange(true)) net::log_line(net::LogLevel::Error, kWhat);
+  metrics_.answered(508);
+  answer_error(exchange, {508, kWhat, "server_error", "", "loop_detected"});
+  return true;
 }
 
 bool ClientApi::crossed(net::Exchange& exchange) {

@@ -34,6 +34,8 @@ class ClientApi {
 
  private:
   bool allowed(net::Exchange& exchange, std::string_view method);
+  /// Answers 508 to a request that this gateway itself has sent; true: answered.
+  bool came_back(net::Exchange& exchange);
   /// Answers a CORS preflight (returns true), or permits browsers to read the response that follows.
   bool crossed(net::Exchange& exchange);
   /// A request on its way to a relay, and the record of its end; null: not observed.
@@ -71,6 +73,7 @@ class ClientApi {
   const Instant begun_ = net::steady_now();
   std::atomic<std::int64_t> next_id_{1};
   std::atomic<bool> stopping_{false};
+  std::atomic<bool> loop_said_{false};
 };
 
 }  // namespace wattle::gateway

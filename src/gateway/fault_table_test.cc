@@ -297,12 +297,12 @@ TEST_F(FaultTable, IsWhatTheDocumentSays) {
   clients();
   page_ +=
       "\n## Shown elsewhere\n\n- 64 descriptors and 200 clients: `ctest -R e2e.few_descriptors`\n- engines and agents "
-      "killed (while streaming, too), hung and slowed by twelve scripts: `ctest -R e2e.fault_scripts`; the gateway "
+      "killed (while streaming, too), hung and slowed by fourteen scripts: `ctest -R e2e.fault_scripts`; the gateway "
       "killed, the disk full: `ctest -R e2e.journal_survives`\n- both "
       "legs "
       "at once (SGLang's contract): `gateway_test --gtest_filter=Bootstrap.*`\n- keys, limits, addresses: "
       "`gateway_test --gtest_filter=Security.*`\n- the agent, its guardian, both, or the container of both killed with "
-      "-9: "
+      "-9, the agent or its guardian stopped: "
       "`ctest -R e2e.kills` (no clock stays locked once the guardian, the next start or `wattle agent --unlock` has "
       "run; the systemd unit's `ExecStopPost` does the latter), on AMD SMI `ctest -R e2e.amd_smi.kills`\n- Zeus' "
       "daemon "

@@ -8,6 +8,7 @@
 
 #include "gateway/admin_api.h"
 #include "gateway/worker_place.h"
+#include "net/clock.h"
 #include "net/log.h"
 #include "net/server.h"
 #include "net/tls.h"
@@ -18,6 +19,8 @@ namespace {
 constexpr Span kRangesLookedAt = Span::ms(200);  ///< whether their lease is over
 constexpr Span kTick = Span::ms(100);
 constexpr Span kKeysLookedAt = Span::s(1);
+constexpr Span kTimeOfDayLookedAt = Span::s(1);
+constexpr Span kSet = Span::s(1);  ///< a time of day that is off by less was not set: two clocks were not read at once
 
 /// Connections of clients, each of which may need one to an engine, too; the rest is for the admin plane, agents,
 /// files.
@@ -54,6 +57,7 @@ struct Gateway::Impl {
   std::vector<std::unique_ptr<RelayContext>> contexts;
   std::unique_ptr<net::HttpServer> server;
   std::vector<std::unique_ptr<net::HttpServer>> admins;
+  Span ahead;  ///< the time of day was set by that since the sites' series were made; on the admin loop
   bool stopped = false;
 
   static control::FleetLoopOptions request_options(const GatewayOptions& o) {
@@ -94,6 +98,8 @@ struct Gateway::Impl {
       return all;
     });
     options.models_alike = policies.hosts_clocks;
+    std::random_device random;
+    options.via = fmt::format("wattle-{:08x}{:08x}", random(), random());
     options.listen.max_connections = most_connections(options.listen.max_connections, options.spare_descriptors);
     admin_api.set_queueing(std::move(policies.queueing));
   }
@@ -134,10 +140,11 @@ struct Gateway::Impl {
   void make_decks() {
     for (int i = 0; i < pool.size(); ++i) {
       pool.at(i).run([&] { clients.push_back(std::make_unique<net::HttpClient>(pool.at(i), options.client)); });
-      contexts.push_back(std::make_unique<RelayContext>(RelayContext{
-          *clients.back(), control, metrics, metrics.of_loop(), prompts, objectives, options.client.head_timeout,
-          [this](InstanceId id) { workers.refused_connection(id); }, options.contract, options.engine_priority,
-          options.keys != nullptr, std::mt19937_64(std::random_device{}()), observer.get(), lengths.get()}));
+      contexts.push_back(std::make_unique<RelayContext>(
+          RelayContext{*clients.back(), control, metrics, metrics.of_loop(), prompts, objectives,
+                       options.client.head_timeout, [this](InstanceId id) { workers.refused_connection(id); },
+                       options.via, options.contract, options.engine_priority, options.keys != nullptr,
+                       std::mt19937_64(std::random_device{}()), observer.get(), lengths.get()}));
     }
   }
 
@@ -179,8 +186,23 @@ struct Gateway::Impl {
     if (options.keys != nullptr || options.listen.tls != nullptr) {
       admin_pool.at(0).every(kKeysLookedAt, [this] { look_at_files(); });
     }
+    if (std::ranges::any_of(options.sites, &carbon::SiteRates::by_time_of_day)) {
+      admin_pool.at(0).every(kTimeOfDayLookedAt, [this] { follow_time_of_day(); });
+    }
     if (options.probe_health) workers.start_probing(admin_pool.at(0));
     return {};
+  }
+
+  /// A clock that was wrong at the start is put right, a machine that slept wakes up: series are of the time that it
+  /// is.
+  void follow_time_of_day() {
+    const Span now_ahead(net::unix_ns_at_zero() - options.unix_ns_at_zero);
+    const Span set = now_ahead - ahead;
+    if (set < kSet && -set < kSet) return;
+    ahead = now_ahead;
+    net::log_line(net::LogLevel::Warning, "the time of day was set: sites' carbon and prices are those of the new one",
+                  {{"seconds", set.seconds()}});
+    control.run([this, now_ahead](control::FleetLoop&, Instant) { ledger.time_of_day_is(now_ahead); });
   }
 
   /// Said once: keys and certificate stay as they were until the file is right again.

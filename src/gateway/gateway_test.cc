@@ -416,7 +416,8 @@ TEST(Gateway, BooksBalanceUnderConcurrency) {
 
 TEST(OpenAi, ReadsChunks) {
   const auto tokens = [](std::string_view chunk) { return net::read_chunk(chunk).tokens; };
-  EXPECT_TRUE(net::read_chunk("[DONE]").done);
+  for (const char* done : {"[DONE]", " [DONE]", "[DONE] ", "\t[DONE]"}) EXPECT_TRUE(net::read_chunk(done).done) << done;
+  EXPECT_FALSE(net::read_chunk("[DONE] x").done);
   EXPECT_EQ(tokens(R"({"choices":[{"delta":{"content":"x"}}]})"), 1);
   EXPECT_EQ(tokens(R"({"choices":[{"text": "x"}]})"), 1);
   EXPECT_EQ(tokens(R"({"choices":[{"delta":{"reasoning":"x"},"finish_reason":null}]})"), 1);
@@ -439,6 +440,9 @@ TEST(OpenAi, ReadsChunks) {
   EXPECT_EQ(both.tokens, 1);
   EXPECT_EQ(both.completion_tokens, 1);
   EXPECT_FALSE(net::read_chunk(R"({"choices":[],"usage":null})").usage_only);
+  EXPECT_FALSE(net::read_chunk(R"({"choices":[{"text":"x","logprobs":{"top_logprobs":[{"choices":-1,"x":-2}]}}],)"
+                               R"("usage":{"completion_tokens":1}})")
+                   .usage_only);
 }
 
 /// Bounded, deterministic mutations of good inputs: nothing crashes, refusals are 4xx or 505, what is accepted is sane.

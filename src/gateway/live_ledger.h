@@ -43,6 +43,7 @@ class LiveLedger final : public journal::Sink {
   void set_intensity(SiteId site, carbon::IntensitySeries intensity) {
     ledger_.set_intensity(site, std::move(intensity));
   }
+  void time_of_day_is(Span ahead) { ledger_.time_of_day_is(ahead); }
   /// A second call means that the previous attempt was lost.
   void started(const Request& request, InstanceId instance, Instant at);
   /// The request's model, if it is not the first one. Before any other call about the request.

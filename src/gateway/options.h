@@ -17,6 +17,7 @@
 #include "gateway/worker_options.h"
 #include "net/address_list.h"
 #include "net/client.h"
+#include "net/clock.h"
 #include "net/exchange.h"
 #include "net/resolver.h"
 #include "net/secret.h"
@@ -67,6 +68,7 @@ struct GatewayOptions {
   std::int32_t default_max_tokens = 4096;  ///< assumed cap on the output of requests that state none
   AgentLinksOptions agents;
   std::vector<carbon::SiteRates> sites = std::vector<carbon::SiteRates>(1);  ///< possible sites of workers
+  std::int64_t unix_ns_at_zero = net::unix_ns_at_zero();  ///< the wall clock at Instant() when `sites` were made
   /// Round-trip times from requests' origins to this gateway, by SiteId, which clients wait in addition to what is
   /// measured here. Empty: unknown, counted as zero.
   std::vector<Span> trips;
@@ -92,6 +94,7 @@ struct GatewayOptions {
   /// Further paths that clients may POST to; a '*' at the end matches anything.
   std::vector<std::string> pass_paths;
   bool engine_priority = false;         ///< engines order requests by vLLM's field `priority`, which the gateway sets
+  std::string via = {};                 ///< this gateway's unique name in requests' Via; Gateway::start() makes it
   ObserverOptions observer = {};        ///< spans and the log of requests
   std::int64_t spare_descriptors = 64;  ///< reserved for the admin plane and files
   net::Resolver::LookUp look_up = net::resolve_endpoint;  ///< of workers' names

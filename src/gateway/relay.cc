@@ -68,7 +68,8 @@ Relay::Relay(RelayContext& context, std::shared_ptr<net::Exchange> exchange, con
   request_id_ = own_name_ ? request_name(request.id) : std::string(named);
   const std::string_view type = net::is_completion(path_) ? "application/json" : fields.get("Content-Type");
   headers_.reserve(256);
-  net::append(headers_, {"Content-Type: ", type, "\r\nX-Request-Id: ", request_id_, "\r\n"});
+  net::append(headers_,
+              {"Content-Type: ", type, "\r\nX-Request-Id: ", request_id_, "\r\nVia: 1.1 ", context_.via, "\r\n"});
   const std::string trace = record_ ? context_.observer->trace_lines(*record_) : std::string();
   headers_.append(trace);
   append_passed_on(headers_, fields, context_.own_keys, !trace.empty());
@@ -210,7 +211,7 @@ void Relay::on_head(int status, const net::HeaderFields& headers, std::int64_t c
   leg_ = Leg::Final;  // an error of the prefill leg goes to the client as it is
   whole_left_ = content_length;
   const std::string_view type = headers.get("Content-Type");
-  events_ = status == 200 && type.starts_with("text/event-stream");
+  events_ = status == 200 && net::is_type(type, "text/event-stream");
   std::string extra;
   extra.reserve(96);
   net::append(extra, {"X-Request-Id: ", request_id_, "\r\n"});
@@ -358,8 +359,9 @@ void Relay::read_usage_of_whole(std::string_view bytes) {
 void Relay::relay_events(std::string_view bytes) {
   auto& [parser, chunks] = *reader_;
   parser.feed(bytes);
-  std::size_t from = 0;   // of what has not been relayed yet
-  std::size_t begin = 0;  // of the event that comes next
+  std::size_t from = parser.complete_bytes();  // of what has not been relayed yet
+  std::size_t begin = from;                    // of the event that comes next
+  if (!kept_back_) relay(bytes.substr(0, from));
   const bool typed = !net::is_completion(path_);
   for (;;) {
     // Nearly all events differ in nothing but their token's text.
@@ -367,6 +369,7 @@ void Relay::relay_events(std::string_view bytes) {
       parser.pass(ahead.bytes);
       tokens_came(ahead.tokens);
       begin = parser.complete_bytes();
+      kept_back_ = false;
     }
     const auto event = parser.next();
     if (!event) break;
@@ -378,7 +381,8 @@ void Relay::relay_events(std::string_view bytes) {
     take_usage(facts);
     const std::size_t end = parser.complete_bytes();
     const bool waits = energy_asked_ && (facts.usage_only || facts.done);
-    if (waits || (facts.usage_only && usage_asked_)) {  // the latter the client has not asked for
+    kept_back_ = waits || (facts.usage_only && usage_asked_);  // the latter the client has not asked for
+    if (kept_back_) {
       if (begin > 0) relay(bytes.substr(from, begin - from));
       if (waits) (facts.done ? held_end_ : held_).assign(begin > 0 ? "" : tail_).append(bytes, begin, end - begin);
       tail_.clear();  // its beginning, when nothing came before it
@@ -433,43 +437,6 @@ void Relay::on_end() {
     return end(status_ / 100 == 4 ? Fate::Rejected : Fate::Failed, "the engine answered with an error");
   }
   events_ ? over_stream() : over_whole();
-}
-
-void Relay::over_whole() {
-  if (net::is_completion(path_) && last_of_whole_ != '}') return no_object();
-  tally_.whole(std::max(tally_.counted().output, 0), request_.arrival, now());
-  if (head_waits_) {
-    const bool json = type_.starts_with("application/json");
-    return end_charged(ChargedAnswer::whole(exchange_, type_, head_, std::move(held_), json));
-  }
-  exchange_->finish();
-  end(Fate::Finished, "");
-}
-
-void Relay::over_stream() {
-  // An answer may be empty, but then a choice says that it has finished.
-  const bool unfinished = done_seen_ && !finish_seen_ && (tally_.count() > 0 || net::is_completion(path_));
-  if (error_seen_ || unfinished) {  // the client has the engine's own words; what came after them is no success
-    exchange_->write(held_end_);
-    exchange_->finish();
-    context_.metrics.worker_failure(worker_->endpoint->url);
-    return end(Fate::Failed, error_seen_ ? "the engine failed in its stream" : "no choice of the stream had finished");
-  }
-  // Of streams that we do not know only those with tokens that we do are known to have an end of their own.
-  if (!done_seen_ && (path_ != net::ApiPath::Other || tally_.count() > 0)) {
-    context_.metrics.worker_failure(worker_->endpoint->url);
-    return fail(502, "stream cut off", "the engine ended the stream without finishing it");
-  }
-  tally_.correct(tally_.counted().output);
-  if (energy_asked_) return end_charged(ChargedAnswer::stream(exchange_, std::move(held_), std::move(held_end_)));
-  exchange_->finish();
-  end(Fate::Finished, "");
-}
-
-/// The client has the stream's last event: what becomes of the connection behind it changes nothing.
-void Relay::over_early() {
-  if (const auto call = std::exchange(call_, nullptr)) call->cancel();
-  over_stream();
 }
 
 void Relay::on_failure(net::CallFailure failure) {

@@ -32,6 +32,7 @@ struct RelayContext {
   const Objectives& objectives;
   Span first_byte_timeout;                      ///< from a request's arrival, over all engines that are tried
   std::function<void(InstanceId)> worker_down;  ///< a connection to it was refused
+  std::string_view via;                         ///< GatewayOptions::via
   PdContract contract = PdContract::Nixl;
   bool engine_priority = false;
   bool own_keys = false;   ///< clients' credentials are the gateway's and not passed on to engines
@@ -164,6 +165,7 @@ class Relay final : public Stream, public net::ResponseHandler, public std::enab
   // Placed here to save padding: malloc handles a relay of 1,024 bytes or more as a large block, which is slower.
   bool own_name_;  ///< request_id_ was made by the gateway
   bool now_fresh_ = false;
+  bool kept_back_ = false;    ///< the newest event of the stream is not yet sent to the client
   bool whole_waits_ = false;  ///< the header of an answer that is not streamed waits for its first byte
   char last_of_whole_ = 0;    ///< its newest byte that is not white space
   Leg leg_ = Leg::None;

@@ -9,7 +9,53 @@ namespace wattle::gateway {
 namespace {
 /// For the reading of the meters after a request's end, which agents' polls make 50 ms.
 constexpr Span kEnergyWait = Span::s(1);
+constexpr std::size_t kShortTail = 64;
+
+/// The last event without its blank line: some engines leave that out.
+bool ends_in_done(std::string_view tail) {
+  const auto end = tail.find_last_not_of("\r\n");
+  return end != std::string_view::npos && tail.size() < kShortTail && tail.substr(0, end + 1).ends_with("[DONE]");
+}
+
 }  // namespace
+
+void Relay::over_whole() {
+  if (net::is_completion(path_) && last_of_whole_ != '}') return no_object();
+  tally_.whole(std::max(tally_.counted().output, 0), request_.arrival, now());
+  if (head_waits_) {
+    const bool json = net::is_type(type_, "application/json");
+    return end_charged(ChargedAnswer::whole(exchange_, type_, head_, std::move(held_), json));
+  }
+  exchange_->finish();
+  end(Fate::Finished, "");
+}
+
+void Relay::over_stream() {
+  if (!done_seen_ && ends_in_done(tail_)) relay_events("\n\n");
+  // An answer may be empty, but then a choice says that it has finished.
+  const bool unfinished = done_seen_ && !finish_seen_ && (tally_.count() > 0 || net::is_completion(path_));
+  if (error_seen_ || unfinished) {  // the client has the engine's own words; what came after them is no success
+    exchange_->write(held_end_);
+    exchange_->finish();
+    context_.metrics.worker_failure(worker_->endpoint->url);
+    return end(Fate::Failed, error_seen_ ? "the engine failed in its stream" : "no choice of the stream had finished");
+  }
+  // Of streams that we do not know only those with tokens that we do are known to have an end of their own.
+  if (!done_seen_ && (path_ != net::ApiPath::Other || tally_.count() > 0)) {
+    context_.metrics.worker_failure(worker_->endpoint->url);
+    return fail(502, "stream cut off", "the engine ended the stream without finishing it");
+  }
+  tally_.correct(tally_.counted().output);
+  if (energy_asked_) return end_charged(ChargedAnswer::stream(exchange_, std::move(held_), std::move(held_end_)));
+  exchange_->finish();
+  end(Fate::Finished, "");
+}
+
+/// The client has the stream's last event: what becomes of the connection behind it changes nothing.
+void Relay::over_early() {
+  if (const auto call = std::exchange(call_, nullptr)) call->cancel();
+  over_stream();
+}
 
 void Relay::on_refuse(control::Refusal refusal, const char* reason) {
   if (over_) return;

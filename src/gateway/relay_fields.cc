@@ -83,6 +83,15 @@ void append_passed_on(std::string& lines, const net::HeaderFields& fields, bool 
   }
 }
 
+bool was_sent_by(const net::HeaderFields& fields, std::string_view via) {
+  if (fields.get("Via").empty()) return false;
+  for (std::size_t i = 0; i < fields.size(); ++i) {
+    const auto field = fields.at(i);
+    if (net::same_name(field.name, "Via") && field.value.find(via) != std::string_view::npos) return true;
+  }
+  return false;
+}
+
 void append_passed_back(std::string& lines, const net::HeaderFields& fields) {
   constexpr std::string_view kBack[] = {"Retry-After", "WWW-Authenticate", "Location"};
   for (std::size_t i = 0; i < fields.size(); ++i) {

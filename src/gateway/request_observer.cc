@@ -77,9 +77,8 @@ Result<std::unique_ptr<RequestObserver>> RequestObserver::start(const ObserverOp
   auto made = std::unique_ptr<RequestObserver>(new RequestObserver(options));
   RequestObserver* const self = made.get();
   self->loop_.post([self] {
-    net::ClientOptions patience;
-    patience.head_timeout = patience.body_timeout = self->options_.export_timeout;
-    self->client_ = std::make_unique<net::HttpClient>(self->loop_, patience);
+    self->client_ =
+        std::make_unique<net::HttpClient>(self->loop_, net::ClientOptions::within(self->options_.export_timeout));
     if (self->traces()) (void)self->resolves();
   });
   self->loop_.every(options.flush_period, [self] { self->look(); });
@@ -184,7 +183,7 @@ void RequestObserver::send() {
   idle_ = spans_.empty() && !under_way_;
   if (under_way_ || spans_.empty() || !client_ || !resolves()) return;
   const std::size_t count = std::min(kBatch, spans_.size());
-  const std::int64_t zero = net::unix_now_ns() - net::steady_now().ns();
+  const std::int64_t zero = net::unix_ns_at_zero();
   auto body = otlp_json(std::span(spans_).first(count), zero, host_);
   spans_.erase(spans_.begin(), spans_.begin() + static_cast<std::ptrdiff_t>(count));
   const auto batch = std::make_shared<Batch>(*this, static_cast<std::int64_t>(count), std::move(body));

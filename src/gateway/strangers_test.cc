@@ -92,6 +92,28 @@ TEST(Strangers, WhatAnEngineSaysOfItsRefusalComesBack) {
   }
 }
 
+TEST(Strangers, AGatewayThatIsItsOwnWorkerSaysSo) {
+  Rig rig({}, 64, "", [](GatewayOptions& options, GatewayPolicies&) { options.max_requests = 8; });
+  const std::string url = "http://127.0.0.1:" + std::to_string(rig.gateway->port());
+  EXPECT_EQ(admin(rig, worker(url)).substr(9, 3), "202");
+  const std::string answer = rig.ask(Rig::chat("", false, "Via: 1.1 edge\r\n"));
+  EXPECT_EQ(answer.substr(9, 3), "508") << answer;
+  const auto counts = rig.settled();
+  EXPECT_EQ(counts.arrived, 1) << "it comes back once, and is not taken";
+  EXPECT_EQ(counts.failed, 1);
+
+  Rig probing({}, 64, "", [](GatewayOptions& options, GatewayPolicies&) {
+    options.probe_health = true;
+    options.health_period = Span::ms(10);
+  });
+  EXPECT_EQ(admin(probing, worker("http://127.0.0.1:" + std::to_string(probing.gateway->port()))).substr(9, 3), "202");
+  await([&] { return probing.admin("/metrics").find("responses_total{code=\"508\"}") != std::string::npos; });
+  EXPECT_FALSE(probing.ready(0));
+  Rig sound;
+  EXPECT_EQ(sound.ask(Rig::chat("", false, "Via: 1.1 edge\r\nVia: 1.1 other\r\n")).substr(9, 3), "200");
+  EXPECT_NE(sound.upstream.headers.at(0).find("Via: 1.1 other\n"), std::string::npos) << "others' names travel on";
+}
+
 TEST(Strangers, AnEncodedAnswerIsTheEnginesFailure) {
   net::RawServer packed([](int, int fd) {
     if (!net::RawServer::read_request(fd)) return;
@@ -203,6 +225,53 @@ TEST(Strangers, AStreamCutBetweenCrAndLfKeepsItsUsageToItself) {
   EXPECT_EQ(answer.find("usage"), std::string::npos) << answer;
   EXPECT_NE(answer.find("id: 3\r\ndata: [DONE]"), std::string::npos) << answer;
   EXPECT_EQ(rig.settled().finished, 1);
+}
+
+/// What a client of HTTP/1.0, to whom nothing is sent in chunks, gets of a stream that comes in these pieces.
+std::string relayed(const std::vector<std::string>& pieces, journal::RequestCounts& counts) {
+  net::RawServer engine([&](int, int fd) {
+    if (!net::RawServer::read_request(fd)) return;
+    net::RawServer::say(fd, "HTTP/1.1 200 OK\r\nContent-Type: Text/Event-Stream\r\nConnection: close\r\n\r\n");
+    for (const std::string& piece : pieces) {
+      net::RawServer::say(fd, piece);
+      std::this_thread::sleep_for(std::chrono::milliseconds(30));
+    }
+  });
+  Rig rig({Role::Colocated}, 64, "",
+          [&](GatewayOptions& options, GatewayPolicies&) { options.workers.front().url = engine.url(); });
+  std::string asked = Rig::chat("", true);
+  asked.replace(asked.find("HTTP/1.1"), 8, "HTTP/1.0");
+  net::RawClient client(rig.gateway->port());
+  client.send(asked);
+  const std::string answer = client.all();
+  counts = rig.settled();
+  return Rig::body_of(answer);
+}
+
+const std::string kLast = R"(data: {"choices":[{"delta":{"content":"a"},"finish_reason":"stop"}]})";
+const std::string kCounted = R"(data: {"choices":[],"usage":{"prompt_tokens":9,"completion_tokens":1}})";
+
+TEST(Strangers, AnEventsLineEndStaysWithItWhereverAStreamIsCut) {
+  const std::string end = "\r\n\r\n", done = "data: [DONE]";
+  const std::string stream = kLast + end + kCounted + end + done + end;
+  for (const std::size_t cut : {kLast.size() + 3, kLast.size() + end.size() + kCounted.size() + 3}) {
+    journal::RequestCounts counts;
+    EXPECT_EQ(relayed({stream.substr(0, cut), stream.substr(cut)}, counts), kLast + end + done + end) << cut;
+    EXPECT_EQ(counts.finished, 1);
+  }
+}
+
+TEST(Strangers, TheLastEventNeedsNoBlankLine) {
+  for (const char* end : {"", "\n", "\r\n"}) {
+    journal::RequestCounts counts;
+    const std::string answer = relayed({kLast + "\n\n" + kCounted + "\n\n", std::string("data: [DONE]") + end}, counts);
+    EXPECT_TRUE(answer.starts_with(kLast + "\n\ndata: [DONE]" + end + "\n")) << answer;
+    EXPECT_EQ(answer.find("error"), std::string::npos) << answer;
+    EXPECT_EQ(counts.finished, 1);
+  }
+  journal::RequestCounts counts;
+  EXPECT_NE(relayed({kLast + "\n\ndata: [DO"}, counts).find("error"), std::string::npos);
+  EXPECT_EQ(counts.failed, 1);
 }
 
 TEST(Strangers, AWorkersUrlChangesNoLineAndNoLabel) {

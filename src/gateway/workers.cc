@@ -373,8 +373,9 @@ void WorkerRegistry::probe_all() {
         url, [this, id = worker->id, url = url](Result<net::Endpoint> found) { looked_up(id, url, std::move(found)); });
   }
   if (!prober_) return;
+  const std::string via = "Via: 1.1 " + options_.via + "\r\n";  // a worker that leads back to us says that it does
   for (const auto& worker : all) {
-    prober_->send(worker->endpoint, "GET", "/health", {}, {}, std::make_shared<HealthProbe>(*this, worker->id));
+    prober_->send(worker->endpoint, "GET", "/health", via, {}, std::make_shared<HealthProbe>(*this, worker->id));
   }
 }
 
@@ -411,10 +412,7 @@ Result<void> WorkerRegistry::start() {
 
 void WorkerRegistry::start_probing(net::Loop& loop) {
   loop.post([this, &loop] {
-    net::ClientOptions probing;
-    probing.head_timeout = options_.probe_timeout;
-    probing.body_timeout = options_.probe_timeout;
-    prober_ = std::make_unique<net::HttpClient>(loop, probing);
+    prober_ = std::make_unique<net::HttpClient>(loop, net::ClientOptions::within(options_.probe_timeout));
     probe_all();
   });
   loop.every(options_.health_period, [this] { probe_all(); });

@@ -29,11 +29,7 @@ class Collect final : public net::ResponseHandler {
 }  // namespace
 
 AdminCaller::AdminCaller() {
-  loop_.run([this] {
-    net::ClientOptions options;
-    options.head_timeout = options.body_timeout = Span::s(2);
-    client_ = std::make_unique<net::HttpClient>(loop_, options);
-  });
+  loop_.run([this] { client_ = std::make_unique<net::HttpClient>(loop_, net::ClientOptions::within(Span::s(2))); });
 }
 
 AdminCaller::~AdminCaller() {

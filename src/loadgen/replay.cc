@@ -46,7 +46,7 @@ class Shot final : public net::ResponseHandler {
   Shot(Run& run, const ReplayRow& row, std::int64_t id, std::string text, Instant now);
   void on_head(int status, const net::HeaderFields& headers, std::int64_t) override {
     status_ = status;
-    events_ = headers.get("Content-Type").starts_with("text/event-stream");
+    events_ = net::is_type(headers.get("Content-Type"), "text/event-stream");
   }
   void on_body(std::string_view bytes) override;
   void on_end() override;

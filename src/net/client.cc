@@ -112,7 +112,7 @@ class Upstream final : public Watcher, public Deferred, public std::enable_share
   void resume(std::uint64_t serial) {
     if (serial != serial_ || !paused_ || closed_) return;
     paused_ = false;
-    deadline_ = steady_now() + client_->options.body_timeout;
+    wait_for_body(steady_now());
     client_->loop.post([self = shared_from_this(), serial] {
       if (self->serial_ != serial || self->closed_ || self->paused_) return;
       const std::string held = std::exchange(self->in_, {});
@@ -128,6 +128,7 @@ class Upstream final : public Watcher, public Deferred, public std::enable_share
  private:
   [[nodiscard]] Loop::Impl& loop() const { return client_->loop.impl(); }
 
+  void wait_for_body(Instant now) { deadline_ = std::min(now + client_->options.body_timeout, whole_by_); }
   void connect() {
     deadline_ = loop().now() + client_->options.connect_timeout;
     const bool is_unix = !endpoint_->unix_path.empty();
@@ -165,7 +166,8 @@ class Upstream final : public Watcher, public Deferred, public std::enable_share
   }
 
   void send() {
-    deadline_ = std::min(loop().now() + client_->options.head_timeout, head_by_);
+    whole_by_ = loop().now() + client_->options.whole_timeout;
+    deadline_ = std::min({loop().now() + client_->options.head_timeout, head_by_, whole_by_});
     sent_ = 0;
     sending_for_ = handler_;
     send_rest();
@@ -220,7 +222,7 @@ class Upstream final : public Watcher, public Deferred, public std::enable_share
       if (parser_.done()) return complete();
     }
     if (got.result != Socket::Result::Some) return broke(send_broke_ ? CallFailure::Send : CallFailure::Response);
-    deadline_ = loop().now() + client_->options.body_timeout;
+    if (parser_.header_done()) wait_for_body(loop().now());
     const std::string_view fresh(scratch, got.bytes);
     if (in_.empty()) {
       guarded_process(fresh);
@@ -269,11 +271,13 @@ class Upstream final : public Watcher, public Deferred, public std::enable_share
       if (parser_.problem()) return fail(failure_of(parser_.problem()));
       if (!had_head && parser_.header_done()) {
         if (parser_.status() / 100 == 1) {
+          reused_ = false;  // it has the request
           parser_.reset();
           continue;
         }
         const std::string_view coding = parser_.headers().get("Content-Encoding");
         if (!coding.empty() && !same_name(coding, "identity")) return fail(CallFailure::Coding);
+        wait_for_body(loop().now());
         handler_->on_head(parser_.status(), parser_.headers(), parser_.content_length());
         if (!current()) return;
         if (parser_.done()) break;
@@ -328,6 +332,7 @@ class Upstream final : public Watcher, public Deferred, public std::enable_share
   std::string in_;                                ///< what could not be taken yet: half a header, or all while paused
   Instant deadline_ = Instant::never();
   Instant head_by_ = Instant::never();  ///< of the current request, whatever head_timeout says
+  Instant whole_by_ = Instant::never();
   std::uint64_t serial_ = 0;
   bool reused_ = false;  ///< for the current request, and not yet retried
   bool connected_ = false;
@@ -417,12 +422,6 @@ std::shared_ptr<Call> HttpClient::send(const std::shared_ptr<const Endpoint>& en
   append(head, {"\r\n", extra_headers, "\r\n"});
   upstream->begin(body, std::move(handler), head_by);
   return std::make_shared<UpstreamCall>(std::move(upstream));
-}
-
-std::size_t HttpClient::idle_connections() const {
-  std::size_t n = 0;
-  for (const auto& [place, connections] : impl_->idle) n += connections.size();
-  return n;
 }
 
 std::int64_t HttpClient::retries() const { return impl_->retries; }

@@ -89,11 +89,18 @@ struct Body {
 
 struct ClientOptions {
   Span connect_timeout = Span::s(2);
-  Span head_timeout = Span::s(600);  ///< request sent to the response's header (a long prefill, a queue)
+  Span head_timeout = Span::s(600);  ///< request sent to the end of the response's header (a long prefill, a queue)
   Span body_timeout = Span::s(120);  ///< between two pieces of the body
+  Span whole_timeout = Span::max();  ///< request sent to the end of the response
   Span idle_timeout = Span::s(50);   ///< keep shorter than the peers' own, or they close first
   std::uint32_t header_bytes = 32 * 1024;
   std::size_t max_idle_per_endpoint = 1024;
+  /// Of calls whose response is short and comes at once.
+  [[nodiscard]] static ClientOptions within(Span whole) {
+    ClientOptions options;
+    options.head_timeout = options.body_timeout = options.whole_timeout = whole;
+    return options;
+  }
 };
 
 /// Loop thread only, destructor included.
@@ -108,7 +115,6 @@ class HttpClient {
   std::shared_ptr<Call> send(const std::shared_ptr<const Endpoint>& endpoint, std::string_view method,
                              std::string_view target, std::string_view extra_headers, const Body& body,
                              std::shared_ptr<ResponseHandler> handler, Instant head_by = Instant::never());
-  [[nodiscard]] std::size_t idle_connections() const;
   [[nodiscard]] std::int64_t retries() const;  ///< requests sent again, see above; from any thread
 
   struct Impl;

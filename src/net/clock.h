@@ -22,6 +22,9 @@ inline std::int64_t unix_now_ns() {
       .count();
 }
 
+/// The wall clock at Instant(), by the present offset between the clocks: it changes when the time of day is set.
+inline std::int64_t unix_ns_at_zero() { return unix_now_ns() - steady_now().ns(); }
+
 /// The end of `wait` from now on CLOCK_MONOTONIC, for system calls that wait until then.
 inline timespec monotonic_after(Span wait) {
   constexpr std::int64_t kNsPerS = 1'000'000'000;

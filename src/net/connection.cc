@@ -294,6 +294,9 @@ void Connection::process_held() {
 /// `bytes` are the input there is; what cannot be taken now is held.
 void Connection::process(std::string_view bytes) {
   while (!bytes.empty() && (phase_ == Phase::Idle || phase_ == Phase::Header || phase_ == Phase::Body)) {
+    // Some clients end a body with an empty line that is none of its (RFC 9112, 2.2).
+    while (phase_ == Phase::Idle && bytes.starts_with("\r\n")) bytes.remove_prefix(2);
+    if (phase_ == Phase::Idle && (bytes.empty() || bytes == "\r")) break;
     if (phase_ == Phase::Idle) enter(Phase::Header);
     if (phase_ == Phase::Header && bytes.starts_with(kHttp2Preface)) return refuse_http2();
     if (phase_ == Phase::Header && kHttp2Preface.starts_with(bytes)) break;  // its beginning, maybe

@@ -133,6 +133,8 @@ std::string_view status_text(int status) {
       return "Gateway Timeout";
     case 505:
       return "HTTP Version Not Supported";
+    case 508:
+      return "Loop Detected";
     default:
       return "Status";
   }

@@ -13,6 +13,11 @@ namespace wattle::net {
   return a.size() == b.size() && same_letters(a, b);
 }
 
+/// Whatever its parameters: media types compare like field names (RFC 9110 8.3.1).
+[[nodiscard]] inline bool is_type(std::string_view content_type, std::string_view type) {
+  return content_type.size() >= type.size() && same_letters(content_type.substr(0, type.size()), type);
+}
+
 class HeaderFields {
  public:
   struct Field {

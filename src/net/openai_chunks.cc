@@ -4,6 +4,7 @@
 #include <cstring>
 #include <limits>
 
+#include "base/trimmed.h"
 #include "net/append.h"
 #include "net/openai.h"
 
@@ -21,6 +22,12 @@ std::int32_t count_of(std::string_view number) {
 std::string_view without_spaces(std::string_view text) {
   text.remove_prefix(std::min(text.find_first_not_of(' '), text.size()));
   return text;
+}
+
+bool is_done(std::string_view data) {
+  constexpr std::string_view kDone = "[DONE]";
+  if (data.size() > 2 * kDone.size() || data.find(kDone) == std::string_view::npos) return false;
+  return trimmed(data) == kDone;
 }
 
 /// Where the string that begins at `from` (behind its quote) ends: its closing quote; npos when it does not.
@@ -62,7 +69,8 @@ struct ChunkWalk {
     } else if (key == "finish_reason") {
       closes = closes || is_text;
     } else if (key == "choices") {
-      choices = value.starts_with('[') && !without_spaces(value.substr(1)).starts_with(']');
+      // Once there are some, a token of that name changes nothing: logprobs of completions have tokens as keys.
+      choices = choices || (value.starts_with('[') && !without_spaces(value.substr(1)).starts_with(']'));
     } else if (!key.ends_with("_tokens")) {
       return;
     } else {
@@ -133,7 +141,7 @@ constexpr std::string_view kData = "data: ", kEventEnd = "\n\n";
 /// `from`: what lies before that has been looked at, and says nothing.
 ChunkWalk walk_chunk(std::string_view data, std::size_t from = 0) {
   ChunkWalk walk;
-  if (data == "[DONE]") {
+  if (is_done(data)) {
     walk.facts.done = true;
     return walk;
   }
@@ -214,7 +222,7 @@ ChunkReader::Ahead ChunkReader::tokens_ahead(std::string_view events) const {
 }
 
 ChunkFacts read_typed_event(std::string_view type, std::string_view data) {
-  if (data == "[DONE]") return read_chunk(data);
+  if (is_done(data)) return read_chunk(data);
   ChunkWalk walk;
   each_member(data, [&](std::string_view key, std::string_view value) {
     // Of several, that of the whole may be the first or the last (vLLM): it is in the event's own field then.

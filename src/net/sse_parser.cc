@@ -11,6 +11,11 @@ void SseParser::feed(std::string_view bytes) {
   lf_ = std::min(bytes.find('\n'), bytes.size());
   cr_ = std::min(bytes.find('\r'), bytes.size());
   boundary_ = 0;
+  if (!bytes.empty() && std::exchange(skip_lf_, false) && bytes.front() == '\n') {
+    rest_.remove_prefix(1);
+    // It closes the line end that completed an event, so it belongs to that event.
+    if (std::exchange(ended_, false)) boundary_ = 1;
+  }
 }
 
 /// Each kind is searched for once per byte in all, in whole words at a time: a stream without CR, the usual one, costs
@@ -97,14 +102,9 @@ std::optional<SseParser::Event> SseParser::next() {
   }
   if (const auto whole = one_line_event()) return whole;
   while (!rest_.empty() && !overflowed_) {
-    if (skip_lf_) {
-      skip_lf_ = false;
-      if (rest_.front() == '\n') {
-        rest_.remove_prefix(1);
-        // The LF closes the line end that completed an event, so it belongs to that event.
-        if (std::exchange(ended_, false)) boundary_ = fed_.size() - rest_.size();
-        continue;
-      }
+    if (std::exchange(skip_lf_, false) && rest_.front() == '\n') {
+      rest_.remove_prefix(1);
+      continue;
     }
     const std::size_t from = fed_.size() - rest_.size();
     const std::size_t end = line_end(from) - from;

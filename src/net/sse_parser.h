@@ -19,7 +19,8 @@ class SseParser {
 
   explicit SseParser(std::size_t max_event_bytes = 1 << 20) : max_event_bytes_(max_event_bytes) {}
 
-  /// `bytes` must stay alive until next() has returned nullopt.
+  /// `bytes` must stay alive until next() has returned nullopt. complete_bytes() is then 1 if they begin with the LF of
+  /// the line end that ended the newest event, else 0.
   void feed(std::string_view bytes);
   /// The next event completed by what was fed; its views are valid until the next call.
   [[nodiscard]] std::optional<Event> next();

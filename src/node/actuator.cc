@@ -109,6 +109,18 @@ struct Actuator::Worker {
     wake.notify_one();
   }
 
+  void renew(Instant now) {
+    const std::lock_guard guard(mutex);
+    if (stop || stats.state != GpuState::Controlled || !holds()) return;
+    again = true;
+    if (!wanted) {
+      wanted = latest;
+      wanted_since = wanted_cause = now;
+      wanted_cpu = Span();
+    }
+    wake.notify_one();
+  }
+
   void accept(MegaHertz clock, Instant cause, Span cpu) {
     std::unique_lock guard(mutex);
     ++stats.commands;
@@ -312,6 +324,10 @@ void Actuator::command(InstanceId instance, MegaHertz clock, Instant now) {
   for (const auto& worker : workers_) {
     if (worker->stats.instance == instance) worker->accept(clock, now, cpu);
   }
+}
+
+void Actuator::renew() {
+  for (const auto& worker : workers_) worker->renew(net::steady_now());
 }
 
 void Actuator::saw(std::size_t gpu, MegaHertz clock, const std::function<bool()>& limited, Instant now) {

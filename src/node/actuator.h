@@ -72,6 +72,8 @@ class Actuator final : public control::ClockPort {
   /// Returns at once. The newest command wins. Unknown instances are ignored. `now`: when the command's cause arrived,
   /// by steady_now().
   void command(InstanceId instance, MegaHertz clock, Instant now) override;
+  /// Sets what is set once more: the guardian may have undone it. Any thread.
+  void renew();
   /// The present clock of GPU number `gpu` (in the order of the targets). `limited`: whether the device has reasons of
   /// its own to run slower; called only if it does. A clock that has differed from the lock for half a second is a
   /// mismatch. Any thread.

@@ -137,7 +137,9 @@ void Agent::run(const std::atomic<bool>& stop) {
       s.warn_of_silence_once();
     }
     if (net::steady_now() >= next_check) {
+      if (net::steady_now() - next_check >= kGuardianSilence / 2) s.actuator->renew();  // we were stopped
       s.keeper->check();
+      s.keeper->beat();
       next_check = net::steady_now() + Impl::kPeriod;
     }
     s.last_cycle_ns = net::steady_now().ns();

@@ -11,7 +11,9 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <functional>
 #include <set>
+#include <string_view>
 #include <utility>
 
 #include "net/log.h"
@@ -105,6 +107,12 @@ bool Guardian::send(char verb, const std::string& uuid) {
 bool Guardian::protect(const std::string& uuid) { return send('+', uuid); }
 bool Guardian::release(const std::string& uuid) { return send('-', uuid); }
 
+void Guardian::beat() {
+  ::kill(pid_, SIGCONT);
+  constexpr std::string_view kBeat = ".\n";
+  (void)::send(fd_, kBeat.data(), kBeat.size(), MSG_NOSIGNAL | MSG_DONTWAIT);  // full: it has enough to read
+}
+
 bool Guardian::alive() {
   if (fd_ < 0) return false;
   pollfd poll_fd{fd_, 0, 0};
@@ -113,20 +121,34 @@ bool Guardian::alive() {
 
 namespace {
 
-/// Reads until the agent's end of the socket is closed, by whatever means.
-std::set<std::string> wait_for_the_end() {
+/// Reads until the agent's end of the socket is closed, by whatever means. `let_go`: resets one GPU, once in a silence.
+std::set<std::string> wait_for_the_end(const std::function<bool(const std::string&)>& let_go) {
   std::set<std::string> locked;
+  std::set<std::string> free;  // of these
+  bool beats = false;
   std::string pending;
   for (;;) {
+    pollfd agent{kGuardianSocket, POLLIN, 0};
+    const bool waits = beats && free.size() < locked.size();
+    const int ready = ::poll(&agent, 1, waits ? static_cast<int>(kGuardianSilence.ns() / 1'000'000) : -1);
+    if (ready < 0 && errno == EINTR) continue;
+    if (ready == 0) {
+      for (const auto& uuid : locked) {
+        if (!free.contains(uuid) && let_go(uuid)) free.insert(uuid);
+      }
+      continue;
+    }
     std::array<char, 4096> buffer{};
     const ssize_t n = ::read(kGuardianSocket, buffer.data(), buffer.size());
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) return locked;
+    free.clear();
     pending.append(buffer.data(), static_cast<std::size_t>(n));
     for (std::size_t end = pending.find('\n'); end != std::string::npos; end = pending.find('\n')) {
       const std::string uuid = pending.substr(1, end == 0 ? 0 : end - 1);
       if (pending[0] == '+') locked.insert(uuid);
       if (pending[0] == '-') locked.erase(uuid);
+      if (pending[0] == '.') beats = true;
       pending.erase(0, end + 1);
     }
   }
@@ -157,7 +179,13 @@ int guard(const std::string& library, const std::string& state_file, int patienc
   for (const int signal : kStorm) ::signal(signal, SIG_IGN);
   // Opened now, while all is well; tried again later if that fails.
   auto gpus = open_gpus(library);
-  std::set<std::string> locked = wait_for_the_end();
+  std::set<std::string> locked = wait_for_the_end([&](const std::string& uuid) {
+    if (!gpus) gpus = open_gpus(library);
+    if (!gpus || !reset(**gpus, uuid)) return false;
+    net::log_line(net::LogLevel::Error,
+                  "guardian: the agent is stopped or stuck; a GPU is left to itself until it goes on", {{"gpu", uuid}});
+    return true;
+  });
 
   useconds_t pause = 10'000;
   for (std::int64_t waited = 0;; waited += pause, pause = std::min<useconds_t>(pause * 2, 1'000'000)) {

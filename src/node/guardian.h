@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "units/time.h"
 
 namespace wattle::node {
 
@@ -32,6 +33,8 @@ class Guardian {
   /// Its lock has been released.
   [[nodiscard]] bool release(const std::string& uuid);
   [[nodiscard]] bool alive();
+  /// From the first one on the guardian expects another within kGuardianSilence. It is also woken, if it was stopped.
+  void beat();
   [[nodiscard]] pid_t pid() const { return pid_; }
 
  private:
@@ -45,8 +48,12 @@ class Guardian {
 inline constexpr int kGuardianSocket = 3;
 inline constexpr int kGuardianLocks = 4;
 
+/// An agent that beats and is then silent for so long is stopped or stuck: nobody decides clocks.
+inline constexpr Span kGuardianSilence = Span::s(10);
+
 /// The guardian's main: waits for the agent's end, then resets the clocks of all GPUs still protected, retrying for up
-/// to `patience_s`. Returns an exit code: 0: nothing remains locked, 3: something does.
+/// to `patience_s`. Those of a silent agent are reset, too, and stay protected. Returns an exit code: 0: nothing
+/// remains locked, 3: something does.
 [[nodiscard]] int guard(const std::string& library, const std::string& state_file, int patience_s = 60);
 
 }  // namespace wattle::node

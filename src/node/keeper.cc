@@ -136,6 +136,11 @@ void LockKeeper::check() {
     net::log_line(net::LogLevel::Error, "no guardian: clocks stay locked if this agent is killed now");
 }
 
+void LockKeeper::beat() {
+  const std::lock_guard guard(mutex_);
+  if (guardian_) guardian_->beat();
+}
+
 LockKeeper::Counts LockKeeper::counts() const {
   const std::lock_guard guard(mutex_);
   return counts_;

@@ -45,6 +45,8 @@ class LockKeeper {
   void forget(const std::string& claim);
   /// Restarts a guardian that has died. Call about every second.
   void check();
+  /// Somebody decides clocks. Once called, call it about every second, or the guardian lets the GPUs go.
+  void beat();
   [[nodiscard]] Counts counts() const;
   [[nodiscard]] pid_t guardian_pid() const;
 

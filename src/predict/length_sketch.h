@@ -43,7 +43,6 @@ class LengthSketches {
   /// Like LengthSketch::quantile, from the most specific sketch with at least kFewest lengths above `produced`; 0: none
   /// has.
   [[nodiscard]] std::int32_t quantile(const Request& request, double q, std::int32_t produced) const;
-  [[nodiscard]] std::size_t tenant_sketches() const { return by_tenant_.size(); }
 
  private:
   static constexpr std::size_t kPromptBuckets = 64;

@@ -84,9 +84,14 @@ TEST(LengthSketches, AskTheNarrowestThatKnowsEnough) {
 
 TEST(LengthSketches, HostileTenantsCostNoMemory) {
   LengthSketches sketches;
-  for (int tenant = 0; tenant < 5'000; ++tenant) sketches.add(request(tenant, tenant), 7);
-  EXPECT_EQ(sketches.tenant_sketches(), LengthSketches::kMostTenantSketches);
-  EXPECT_EQ(sketches.quantile(request(4'999, 4'999), 0.5, 0), 7);
+  constexpr int kLast = 4'999;
+  static_assert(kLast > static_cast<int>(LengthSketches::kMostTenantSketches));
+  for (int tenant = 0; tenant <= kLast; ++tenant) sketches.add(request(100, tenant), 7);
+  for (const int tenant : {0, kLast}) {
+    for (int i = 0; i < 40; ++i) sketches.add(request(100, tenant), 12);
+  }
+  EXPECT_EQ(sketches.quantile(request(100, 0), 0.5, 0), 12);
+  EXPECT_EQ(sketches.quantile(request(100, kLast), 0.5, 0), 7) << "it has no sketch of its own: all tenants'";
 }
 
 }  // namespace

@@ -25,8 +25,12 @@ struct CloseSocket {
 using Context = std::unique_ptr<void, CloseContext>;
 using Socket = std::unique_ptr<void, CloseSocket>;
 
-Socket open_socket(void* context, int type) {
+/// IPv6 for addresses in brackets only: of a name that has addresses of both kinds, ZeroMQ would then take that one,
+/// and engines listen on IPv4 as a rule.
+Socket open_socket(void* context, int type, const std::string& endpoint) {
   Socket socket(zmq_socket(context, type));
+  const int v6 = endpoint.starts_with("tcp://[") ? 1 : 0;
+  zmq_setsockopt(socket.get(), ZMQ_IPV6, &v6, sizeof v6);
   const int none = 0;
   zmq_setsockopt(socket.get(), ZMQ_LINGER, &none, sizeof none);
   zmq_setsockopt(socket.get(), type == ZMQ_PUB ? ZMQ_SNDHWM : ZMQ_RCVHWM, &kQueue, sizeof kQueue);
@@ -52,7 +56,7 @@ FpmPublisher& FpmPublisher::operator=(FpmPublisher&&) noexcept = default;
 Result<FpmPublisher> FpmPublisher::bind(const std::string& endpoint, const std::string& worker_id) {
   auto impl = std::make_unique<Impl>();
   impl->context.reset(zmq_ctx_new());
-  impl->socket = open_socket(impl->context.get(), ZMQ_PUB);
+  impl->socket = open_socket(impl->context.get(), ZMQ_PUB, endpoint);
   impl->worker_id = worker_id;
   if (zmq_bind(impl->socket.get(), endpoint.c_str()) != 0) {
     return external_failure(endpoint, std::string("cannot publish there: ") + zmq_strerror(zmq_errno()));
@@ -136,7 +140,7 @@ Result<FpmSubscriber> FpmSubscriber::connect(const std::vector<Source>& sources)
 }
 
 Result<void> FpmSubscriber::add(const Source& source) {
-  Socket socket = open_socket(impl_->context.get(), ZMQ_SUB);
+  Socket socket = open_socket(impl_->context.get(), ZMQ_SUB, source.endpoint);
   const int retry_ms = 50;
   const int retry_most_ms = 1000;
   zmq_setsockopt(socket.get(), ZMQ_RECONNECT_IVL, &retry_ms, sizeof retry_ms);

@@ -215,6 +215,25 @@ TEST(Fpm, AConnectionThatSaysNothingIsProbed) {
   EXPECT_TRUE(seen);
 }
 
+TEST(Fpm, ComesOverIPv6) {
+  auto publisher = FpmPublisher::bind("tcp://[::1]:*", "w");
+  if (!publisher) {
+    std::ifstream addresses("/proc/net/if_inet6");
+    std::string line;
+    ASSERT_FALSE(std::getline(addresses, line)) << publisher.error().message();
+    GTEST_SKIP() << "this machine has no IPv6";
+  }
+  auto subscriber = FpmSubscriber::connect({{publisher->endpoint(), InstanceId(0)}});
+  ASSERT_TRUE(subscriber) << subscriber.error().message();
+  int came = 0;
+  for (int tries = 0; tries < 1'000 && came == 0; ++tries) {
+    publisher->publish(StepReport{}, Instant());
+    subscriber->poll(
+        Span::ms(10), [] { return Instant(); }, [&](const StepReport&, Instant) { ++came; });
+  }
+  EXPECT_GT(came, 0);
+}
+
 TEST(Fpm, SurvivesAnyBytes) {
   RandomStream random(1, "fpm-fuzz");
   FpmMessage m = example();

@@ -85,6 +85,7 @@ def main() -> None:
             # The engine's turn: what it drew ends with it.
             agent, admin = node.agent(at["fpm"], 600)
             power = lambda: metric(admin["admin"], "wattle_agent_gpu_power_watts")
+            eventually("the meter has read", lambda: "\nwattle_agent_gpu_power_watts" in get(admin["admin"] + "/metrics"))
             eventually("the meter sees the engine's idle draw", lambda: power() > 52)
             engine.kill()
             engine.wait()

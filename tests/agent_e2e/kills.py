@@ -1,7 +1,8 @@
 """kill -9 of the agent, of its guardian, of both, and of their container, at random moments, again and again: after each, the one that
 is left (the guardian, the agent's own end, the next agent's start, or --unlock by an operator or the systemd unit's ExecStopPost) takes
 every lock off. The container is a PID namespace whose first process is killed: the kernel kills all in it at once. And a second writer: another
-program that sets the clock is overruled and reported; a second agent for the same GPU is turned away; --shadow sets nothing."""
+program that sets the clock is overruled and reported; a second agent for the same GPU is turned away; --shadow sets nothing. And SIGSTOP: the guardian of an agent that
+is stopped lets its GPUs go until it goes on, and an agent wakes a guardian that is stopped."""
 import argparse
 import ctypes
 import json
@@ -119,6 +120,24 @@ def another_writer(wattle: str, nvml: str) -> None:
     print("another writer is overruled three times and reported; a second agent is turned away; --shadow sets nothing")
 
 
+def stopped(wattle: str, nvml: str) -> None:
+    with a_node(wattle) as (node, folder):
+        _, at = node.start("mock-engine", "--gpus", "0", "--die-with-parent")
+        clock = lambda: metric(at["url"], "wattle_mock_engine_clock_mhz")
+        agent, said = node.start(*agent_words(at["fpm"], nvml, folder))
+        eventually("its clock is locked", lambda: clock() == 1005)
+        os.kill(agent.pid, signal.SIGSTOP)
+        eventually("its guardian lets the GPU go", lambda: clock() == 1410)
+        os.kill(agent.pid, signal.SIGCONT)
+        eventually("it locks its clock again", lambda: clock() == 1005)
+        state = lambda: pathlib.Path(f"/proc/{said['guardian_pid']}/stat").read_text().rsplit(")", 1)[1].split()[0]
+        os.kill(said["guardian_pid"], signal.SIGSTOP)
+        eventually("the guardian is woken", lambda: state() != "T")
+        agent.kill()
+        eventually("and does its work", lambda: clock() == 1410)
+    print("the GPU of a stopped agent runs at its own clock; a stopped guardian is woken")
+
+
 OTHER = """
 import ctypes, sys
 nvml = ctypes.CDLL(sys.argv[1])
@@ -140,6 +159,7 @@ def main() -> None:
     flags = parser.parse_args()
     if not flags.nvml.startswith("amd-smi:"):  # AMD SMI does not say why a clock is lower
         another_writer(flags.wattle, flags.nvml)
+    stopped(flags.wattle, flags.nvml)
     kill_again_and_again(flags.wattle, flags.nvml, flags.seconds, flags.count, flags.seed)
 
 

@@ -1,9 +1,10 @@
 """Nobody reads stderr: its reader has gone, or stands still behind a full pipe. Agent and gateway lose lines, count them, go on with
-clocks and requests, and end by SIGTERM."""
+clocks and requests, and end by SIGTERM. Or all three streams are closed: what is printed goes into no file or socket."""
 import contextlib
 import fcntl
 import os
 import signal
+import subprocess
 
 from processes import PATIENCE_S, Processes, a_node, answer, arguments, eventually, metric, post
 
@@ -68,12 +69,25 @@ def gateway_goes_on(node: Processes, pipe, loses: bool) -> None:
         assert gateway.returncode == 0, gateway.returncode
 
 
+def none_is_open(node: Processes, folder: str) -> None:
+    socket, run = os.path.join(folder, "admin.sock"), os.path.join(folder, "run")
+    gateway = subprocess.Popen(["sh", "-c", 'exec "$@" 0<&- 1>&- 2>&-', "sh", node.wattle, "gateway", "--listen", "127.0.0.1:0", "--admin",
+                                f"unix:{socket}", "--model", MODEL, "--journal", run], env=node.env)
+    node.running.append(gateway)
+    eventually("it listens", lambda: os.path.exists(socket))
+    assert [os.readlink(f"/proc/{gateway.pid}/fd/{stream}") for stream in range(3)] == ["/dev/null"] * 3
+    node.stop(gateway)
+    assert gateway.returncode == 0, gateway.returncode
+
+
 def main() -> None:
     flags = arguments()
     for pipe, loses in ((gone, True), (full, False)):  # the few lines of this test fit into memory
         with a_node(flags.wattle) as (node, folder):
             agent_goes_on(node, folder, flags.nvml, pipe, loses)
             gateway_goes_on(node, pipe, loses)
+    with a_node(flags.wattle) as (node, folder):
+        none_is_open(node, folder)
     print(f"agent and gateway go on, and end within {PATIENCE_S} s, whether the reader of stderr has gone or stands still")
 
 
