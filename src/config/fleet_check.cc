@@ -97,7 +97,7 @@ Result<void> check_pool(const LoadedScenario& loaded, std::size_t index) {
   }
   const auto shaped = place_of(
       loaded, index, {"gpu", "tensor_parallel", "pipeline_parallel", "expert_parallel", "data_parallel"}, {"llm"});
-  if (auto ok = engine::check_shape(shaped, loaded.gpus[index], llm, pool.parallelism()); !ok) return ok;
+  if (auto ok = engine::check_shape(shaped, llm, pool.parallelism()); !ok) return ok;
   if (auto ok = check_watts(loaded, index); !ok) return ok;
   const Memory m = memory_of(loaded, index, pool.parallelism());
   constexpr double kGb = 1e9;

@@ -29,7 +29,7 @@ const std::vector<Option<GpuSpec>>& gpu_options() {
           .must(),
       option("bf16_tflops", &G::bf16_flops_per_s, "TFLOP/s", {0.01, 1e6}, "Dense 16-bit rate at clock_max_mhz").must(),
       option("fp8_tflops", &G::fp8_flops_per_s, "TFLOP/s", {0, 1e6},
-             "Dense 8-bit rate at clock_max_mhz. 0: not supported"),
+             "Dense 8-bit rate at clock_max_mhz. 0: no units for it; weights are widened to 16 bits"),
       option("fp4_tflops", &G::fp4_flops_per_s, "TFLOP/s", {0, 1e6},
              "Dense 4-bit rate at clock_max_mhz. 0: not supported; 4-bit weights are then computed in 16 bits"),
       option("nvlink_gb_per_s", &G::nvlink_bytes_per_s, "GB/s", {0.1, 1e5},

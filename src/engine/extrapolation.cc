@@ -36,7 +36,7 @@ std::vector<std::string> extrapolations(const HardwareProfile& profile, std::int
   return found;
 }
 
-std::vector<std::string> unmeasured(const std::string& gpu, const LlmSpec& llm, const Parallelism& parallel) {
+std::vector<std::string> unmeasured(const GpuSpec& gpu, const LlmSpec& llm, const Parallelism& parallel) {
   // Where aiconfigurator's end-to-end samples or ML.ENERGY's runs have a row of it (src/fidelity/serving_sets.cc).
   using Gpus = std::array<std::string_view, 3>;
   constexpr Gpus kNowhere{};
@@ -44,14 +44,16 @@ std::vector<std::string> unmeasured(const std::string& gpu, const LlmSpec& llm, 
   constexpr Gpus kTwo{"h200", "b200"};
   std::vector<std::string> found;
   const auto note = [&](bool has, const Gpus& measured, std::string_view what) {
-    if (has && std::ranges::find(measured, gpu) == measured.end()) {
-      found.push_back(fmt::format("{}: {}, never measured", gpu, what));
+    if (has && std::ranges::find(measured, gpu.name) == measured.end()) {
+      found.push_back(fmt::format("{}: {}, never measured", gpu.name, what));
     }
   };
   const bool four = four_bits(llm.dtype) || four_bits(llm.attention_dtype()) || four_bits(llm.expert_dtype());
+  const bool eight = llm.dtype == Dtype::Fp8 || llm.attention_dtype() == Dtype::Fp8 || llm.expert_dtype() == Dtype::Fp8;
   note(llm.latent_attention(), kTwo, "latent attention");
   note(llm.windowed_layers > 0, kAll, "sliding-window attention");
   note(four, kAll, "4-bit weights");
+  note(eight && gpu.fp8_flops_per_s <= 0.0, kNowhere, "8-bit weights without units for them");
   note(llm.expert_skew > 0.0, kNowhere, "experts chosen unevenly (expert_skew)");
   note(parallel.pipeline > 1, kNowhere, "pipeline parallelism");
   note(parallel.expert > 1, kAll, "expert parallelism");

@@ -33,8 +33,8 @@ struct AskedRange {
                                                       const AskedRange& asked);
 
 /// One sentence per property of the model or its distribution over GPUs that no measured row of this GPU has. Covers:
-/// latent attention, windows, 4-bit weights, pipeline, expert and data parallelism, uneven routing.
-[[nodiscard]] std::vector<std::string> unmeasured(const std::string& gpu, const LlmSpec& llm,
-                                                  const Parallelism& parallel);
+/// latent attention, windows, 4-bit weights, 8-bit weights on GPUs without units for them, pipeline, expert and data
+/// parallelism, uneven routing.
+[[nodiscard]] std::vector<std::string> unmeasured(const GpuSpec& gpu, const LlmSpec& llm, const Parallelism& parallel);
 
 }  // namespace wattle::engine

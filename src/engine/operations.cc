@@ -15,7 +15,7 @@ constexpr double kPathSharpness = 8.0;
 constexpr double kOwnKernels = 16.0 * 1024.0 * 1024.0;
 constexpr double kActivationBytes = 2.0;  // activations stay 16-bit, whatever the weights are
 
-constexpr double kWidened = 0.20;        // grouped_share() of 4-bit weights that are widened to 16 bits
+constexpr double kWidened = 0.20;        // grouped_share() of narrow weights that are widened to 16 bits
 constexpr double kExpertPasses = 4.8;    // every routed token gathered, written, read and summed, over its 16-bit size
 constexpr double kExpertRamp = 10.0e-6;  // sorting tokens by expert, beyond what starting the products takes
 
@@ -25,8 +25,8 @@ double p_norm(double a, double b, double p) {
   return high * std::pow(1.0 + std::pow(std::min(a, b) / high, p), 1.0 / p);
 }
 
-/// Rate of the tensor units that take 8- or 4-bit operands; 0: the 16-bit ones do (weights alone are narrow). MXFP4's
-/// activations keep 8 bits.
+/// Rate of the tensor units that take 8- or 4-bit operands; 0: the 16-bit ones do (weights alone are narrow, as an
+/// A100's of 8 bits are). MXFP4's activations keep 8 bits.
 double narrow_rate(const GpuSpec& gpu, Dtype weights) {
   switch (weights) {
     case Dtype::Fp8:
@@ -57,8 +57,10 @@ double grouped_share(const GpuSpec& gpu, Dtype weights) {
       return narrow ? 1.1 : kWidened;
     case Dtype::Int4:
       return kWidened;
-    case Dtype::Bf16:
     case Dtype::Fp8:
+      if (gpu.fp8_flops_per_s <= 0.0) return kWidened;
+      break;
+    case Dtype::Bf16:
       break;
   }
   return 0.53;

@@ -264,8 +264,11 @@ TEST(Unmeasured, NamesWhatNoRowHas) {
   EXPECT_TRUE(pipeline.extrapolated().empty()) << "nothing asked";
   (void)pipeline.decode(1, 100, MegaHertz(1980));
   EXPECT_NE(pipeline.extrapolated().back().find("pipeline parallelism, never measured"), std::string::npos);
-  EXPECT_TRUE(unmeasured("h200", latent(), 8).empty());
-  EXPECT_EQ(unmeasured("h100", latent(), 8).size(), 1U);
+  GpuSpec gpu;
+  gpu.name = "h200";
+  EXPECT_TRUE(unmeasured(gpu, latent(), 8).empty());
+  gpu.name = "h100";
+  EXPECT_EQ(unmeasured(gpu, latent(), 8).size(), 1U);
 }
 
 double all_reduce_seconds(const GpuSpec& gpu, std::int32_t gpus, double bytes, double exponent, double pass_s = 0.0) {

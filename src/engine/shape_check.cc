@@ -4,8 +4,7 @@
 
 namespace wattle::engine {
 
-Result<void> check_shape(const std::string& where, const GpuSpec& gpu, const LlmSpec& llm,
-                         const Parallelism& parallel) {
+Result<void> check_shape(const std::string& where, const LlmSpec& llm, const Parallelism& parallel) {
   const std::int32_t tensor = parallel.tensor;
   if (tensor < 1) return bad_input(where, "tensor_parallel must be at least 1");
   if (llm.heads % tensor != 0) {
@@ -25,8 +24,6 @@ Result<void> check_shape(const std::string& where, const GpuSpec& gpu, const Llm
                                         "model's {} experts",
                                         parallel.expert, tensor * parallel.data, llm.experts));
   }
-  const bool fp8 = llm.dtype == Dtype::Fp8 || llm.attention_dtype() == Dtype::Fp8 || llm.expert_dtype() == Dtype::Fp8;
-  if (fp8 && gpu.fp8_flops_per_s <= 0.0) return bad_input(where, "the GPU has no fp8 units; use a bf16 model");
   return {};
 }
 

@@ -7,9 +7,7 @@
 
 namespace wattle::engine {
 
-/// Errors, at `where`: degrees that do not divide heads, layers or experts, data parallelism without experts, weights
-/// in a format the GPU lacks.
-[[nodiscard]] Result<void> check_shape(const std::string& where, const GpuSpec& gpu, const LlmSpec& llm,
-                                       const Parallelism& parallel);
+/// Errors, at `where`: degrees that do not divide heads, layers or experts, data parallelism without experts.
+[[nodiscard]] Result<void> check_shape(const std::string& where, const LlmSpec& llm, const Parallelism& parallel);
 
 }  // namespace wattle::engine

@@ -336,7 +336,7 @@ StepModel& StepModel::operator=(StepModel&&) noexcept = default;
 Result<StepModel> StepModel::make(const GpuSpec& gpu, const LlmSpec& llm, const Parallelism& parallel,
                                   const HardwareProfile& profile, const EngineOptions& options) {
   const std::string where = fmt::format("{} on {} x {}", llm.name, parallel.gpus(), gpu.name);
-  if (auto ok = check_shape(where, gpu, llm, parallel); !ok) return std::unexpected(std::move(ok.error()));
+  if (auto ok = check_shape(where, llm, parallel); !ok) return std::unexpected(std::move(ok.error()));
   if (const auto& share = options.decode_attention_efficiency; share && !(*share > 0.0 && *share <= 1.0)) {
     return bad_input(where, "decode_attention_efficiency is a share: above 0, at most 1");
   }
@@ -444,7 +444,7 @@ std::vector<std::string> StepModel::extrapolated() const {
     found.push_back(fmt::format("{}: speculative decoding, never measured", impl_->profile.gpu));
   }
   if (impl_->asked.clock_high_mhz > 0) {
-    std::ranges::move(unmeasured(impl_->gpu.name, impl_->llm, impl_->parallel), std::back_inserter(found));
+    std::ranges::move(unmeasured(impl_->gpu, impl_->llm, impl_->parallel), std::back_inserter(found));
   }
   return found;
 }

@@ -39,7 +39,7 @@ struct StepCost {
 /// Cost per call < 200 ns once the table entries it needs exist.
 class StepModel {
  public:
-  /// Errors: weights (plus activations) larger than the instance's memory, dtype the GPU lacks, heads, layers or
+  /// Errors: weights (plus activations) larger than the instance's memory, heads, layers or
   /// experts that do not divide as `parallel` says.
   [[nodiscard]] static Result<StepModel> make(const GpuSpec& gpu, const LlmSpec& llm, const Parallelism& parallel,
                                               const HardwareProfile& profile, const EngineOptions& options);

@@ -197,12 +197,23 @@ TEST(StepModel, weights_larger_than_memory_are_refused_with_both_sizes) {
 }
 
 TEST(StepModel, impossible_shapes_are_refused) {
-  LlmSpec llm;
-  llm.dtype = Dtype::Fp8;
-  GpuSpec a100;
-  EXPECT_FALSE(StepModel::make(a100, llm, 1, HardwareProfile{}, EngineOptions{}).has_value());
   EXPECT_FALSE(StepModel::make(h100(), LlmSpec{}, 3, HardwareProfile{}, EngineOptions{}).has_value());
   EXPECT_FALSE(StepModel::make(h100(), LlmSpec{}, 0, HardwareProfile{}, EngineOptions{}).has_value());
+}
+
+TEST(StepModel, eight_bit_weights_without_units_for_them_are_read_as_such_and_multiplied_in_sixteen_bits) {
+  LlmSpec narrow;
+  narrow.dtype = Dtype::Fp8;
+  const GpuSpec a100;
+  const auto wide = StepModel::make(a100, LlmSpec{}, 1, HardwareProfile{}, EngineOptions{}).value();
+  const auto made = StepModel::make(a100, narrow, 1, HardwareProfile{}, EngineOptions{}).value();
+  const auto of = [&](const StepModel& m) { return static_cast<double>(m.decode(1, 100, a100.clock_max).base); };
+  EXPECT_LT(of(made), 0.75 * of(wide));
+  const auto prompt_of = [&](const StepModel& m) {
+    return static_cast<double>(m.mixed(prompt(8192), a100.clock_max).duration);
+  };
+  EXPECT_NEAR(prompt_of(made) / prompt_of(wide), 1.0, 0.02);
+  EXPECT_EQ(made.extrapolated().back(), a100.name + ": 8-bit weights without units for them, never measured");
 }
 
 TEST(StepModel, kv_blocks_fill_what_weights_leave) {
