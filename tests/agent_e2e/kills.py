@@ -132,6 +132,7 @@ def stopped(wattle: str, nvml: str) -> None:
         eventually("it locks its clock again", lambda: clock() == 1005)
         state = lambda: pathlib.Path(f"/proc/{said['guardian_pid']}/stat").read_text().rsplit(")", 1)[1].split()[0]
         os.kill(said["guardian_pid"], signal.SIGSTOP)
+        time.sleep(0.1)  # a signal takes effect in its time
         eventually("the guardian is woken", lambda: state() != "T")
         agent.kill()
         eventually("and does its work", lambda: clock() == 1410)
