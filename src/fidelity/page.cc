@@ -235,7 +235,7 @@ constexpr const char* kWhy =
   these two models count as fitted; any other panel in the folder does not. *left_out* (`wattle reproduce voltanallm --section
   left-out`): each model with those constants chosen by a rule on the other's points alone, the worse of the two. The 8B's
   points do not tell the CPU's time of a step: the rule takes none (and 4 passes), and the 3B's saving is off by 15.0 points
-  (worst 18.0), as with all of them neutral (14.2 and 16.8 until beliefs had a line for the CPU's time of prompts). It was off by 1.9
+  (worst 17.9), as with all of them neutral (14.2 and 16.8 until beliefs had a line for the CPU's time of prompts). It was off by 1.9
   (5.1), by chance, as long as our EcoPred knew nothing of the CPU's time and called such steps 10 to 43 % too short; with the
   12 ms and 25 us that both panels show it is 4.0 (7.8). EcoPred's published form, lines alone, is 2.7 ms off on the 3B's steps
   (published 2.2, not chosen on); a line that the CPU sets is off by nothing, which is what recipes but voltanallm-published
