@@ -145,7 +145,8 @@ void print_table(const ForecastTask& task, const std::vector<Row>& rows) {
   fmt::print("\n\n");
 }
 
-nlohmann::json to_json(const ForecastTask& task, const std::vector<Row>& rows) {
+nlohmann::json to_json(const ForecastTask& task, const std::vector<Row>& rows,
+                       const std::vector<std::string>& left_out) {
   const double naive = row_named(rows, "seasonal-naive").score.mae;
   const double persistence = row_named(rows, "persistence").score.mae;
   nlohmann::json forecasters = nlohmann::json::array();
@@ -173,7 +174,8 @@ nlohmann::json to_json(const ForecastTask& task, const std::vector<Row>& rows) {
           {"held_out_steps", task.values.front().size() - task.train},
           {"horizon", task.horizon},
           {"points", rows.front().score.points},
-          {"forecasters", std::move(forecasters)}};
+          {"forecasters", std::move(forecasters)},
+          {"left_out", left_out}};
 }
 
 /// The tasks asked for, each loaded when its turn comes.
@@ -208,13 +210,20 @@ int bench(const BenchFlags& flags) {
     const auto task = load();
     if (!task) return fail(task.error());
     std::vector<Row> rows;
+    std::vector<std::string> left_out;
     for (Entrant& entrant : entrants(*task, flags, neural)) {
+      const std::string name = entrant.name;
       auto row = run(*task, std::move(entrant));
-      if (!row) return fail(row.error());
-      rows.push_back(std::move(*row));
+      if (row) {
+        rows.push_back(std::move(*row));
+        continue;
+      }
+      if (rows.size() < 2) return fail(row.error());  // the first two are what the others are compared with
+      fmt::print(stderr, "wattle: {} is left out: {}\n", name, row.error().message());
+      left_out.push_back(name);
     }
     if (flags.json) {
-      tasks.push_back(to_json(*task, rows));
+      tasks.push_back(to_json(*task, rows, left_out));
     } else {
       print_table(*task, rows);
     }

@@ -73,14 +73,16 @@ def main() -> None:
         expect(run.returncode == 2 and "--file" in run.stderr, "a file or a task", run)
         run = bench("--file", str(own), *columns, "--horizon", "121", "--no-neural")
         expect(run.returncode == 2 and "120 steps are held out" in run.stderr, "a horizon beyond what is held out", run)
-        for days, weekly in ((6, None), (18, False), (28, False), (30, True)):  # weeks are learned from a month
+        for days, weekly in ((6, False), (14, False), (18, False), (28, False), (30, True)):  # weeks are learned from a month
             some = [f"{start + datetime.timedelta(hours=i)},{5 + i % 24}" for i in range(24 * days)]
             own.write_text("when,load\n" + "\n".join(some) + "\n")
             run = bench("--file", str(own), *columns, "--no-neural")
-            if weekly is None:
-                expect(run.returncode == 2 and "own.csv" in run.stderr and "108 steps are left" in run.stderr, "who needs more", run)
-            else:
-                expect(run.returncode == 0 and ("template, week" in run.stdout) == weekly, f"{days} days of hours", run)
+            expect(run.returncode == 0 and ("template, week" in run.stdout) == weekly, f"{days} days of hours", run)
+            expect(("kalman" in run.stdout) == (days >= 18), "the Kalman filter learns from 309 steps", run)
+            expect(("kalman level-trend is left out: " in run.stderr) == (days < 18), "who is left out is said", run)
+            expect(("ridge" in run.stdout) == (days > 6), "ridge learns from 91", run)
+        run = bench("--file", str(own), *columns, "--no-neural", "--json")
+        expect(json.loads(run.stdout)["tasks"][0]["left_out"] == [], "nobody is left out of a month", run)
         own.write_text("when,load\n" + "\n".join(hours[:100] + hours[101:]) + "\n")
         run = bench("--file", str(own), *columns, "--no-neural")
         expect(run.returncode == 2 and "own.csv:102" in run.stderr and "7200 s" in run.stderr, "a gap is placed", run)
