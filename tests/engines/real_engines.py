@@ -152,8 +152,9 @@ class Engine:
         self.url = f"http://127.0.0.1:{port}"
         self.port = port
         self.log = log
+        ours = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}  # has a vllm.py of ours
         self.process = subprocess.Popen(words, stdout=open(log, "w"), stderr=subprocess.STDOUT, start_new_session=True,
-                                        env={**os.environ, **env})
+                                        env={**ours, **env})
 
     def wait_until_up(self, patience_s: float) -> None:
         end = time.monotonic() + patience_s
