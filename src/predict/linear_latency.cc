@@ -125,9 +125,12 @@ std::int64_t LinearLatency::prompt_time(std::int64_t tokens, std::int64_t pairs,
 }
 
 LinearLatency::Line LinearLatency::line_at(const StepShape& shape, std::size_t clock_index, std::size_t tile) const {
-  const std::int64_t pairs = coefficients_.windowed.seen(shape.prefill_context_tokens, shape.prefill_tokens);
+  const auto pass_of = [&](std::int64_t tokens) {  // steps of decodes alone, the most frequent, do not come here
+    const std::int64_t pairs = coefficients_.windowed.seen(shape.prefill_context_tokens, shape.prefill_tokens);
+    return prompt_time(tokens, pairs, shape.prefill_requests, clock_index);
+  };
   if (shape.decode_requests == 0) {
-    return {prompt_time(shape.prefill_tokens, pairs, shape.prefill_requests, clock_index), 0,
+    return {pass_of(shape.prefill_tokens), 0,
             at(prompt_host_.per_request, shape.prefill_requests, prompt_host_.constant)};
   }
   const FixedPlane& plane = planes_[clock_index * tiles_ + tile];
@@ -135,7 +138,7 @@ LinearLatency::Line LinearLatency::line_at(const StepShape& shape, std::size_t c
             at(host_.per_request, shape.decode_requests, host_.constant)};
   if (shape.prefill_tokens > 0) {
     const std::int64_t tokens = clamp(Int128{shape.prefill_tokens} + shape.decode_requests);
-    const std::int64_t pass = prompt_time(tokens, pairs, shape.prefill_requests, clock_index);
+    const std::int64_t pass = pass_of(tokens);
     if (const auto& more = mixed_[clock_index]) {
       line.base = clamp(Int128{pass} + Int128{more->per_request} * shape.decode_requests + more->constant);
     } else {
