@@ -13,12 +13,6 @@ namespace {
 constexpr double kSteps = 50.0;
 constexpr Span kLongest = Span::s(600);  ///< counts as so long: who was away for longer does not know when it was
 
-std::vector<double> late_alone(const plan::LoadTable& table) {
-  std::vector<double> shares;
-  for (const auto& one : table.classes) shares.push_back(plan::may_be_late(one, 0.0));
-  return shares;
-}
-
 std::vector<std::size_t> own_pools(const PoolMap& pools) {
   std::vector<std::size_t> own;
   for (std::size_t c = 0; c < pools.classes(); ++c) own.push_back(pools.pool_of(c));
@@ -27,18 +21,17 @@ std::vector<std::size_t> own_pools(const PoolMap& pools) {
 
 }  // namespace
 
-LearnedReserve::LearnedReserve(std::vector<double> late_alone, std::vector<std::size_t> pool_of,
+LearnedReserve::LearnedReserve(std::vector<double> may_be_late, std::vector<std::size_t> pool_of,
                                const LearnedReserveOptions& options)
     : options_(options),
-      late_(std::move(late_alone)),
+      late_(std::move(may_be_late)),
       pool_of_(std::move(pool_of)),
       reserve_(pool_of_.empty() ? 0 : std::ranges::max(pool_of_) + 1, 0.0) {
   WATTLE_CHECK(late_.size() == pool_of_.size(), "both are by class");
-  for (double& share : late_) share += options_.late;
 }
 
 LearnedReserve::LearnedReserve(const plan::LoadTable& table, const PoolMap& pools, const LearnedReserveOptions& options)
-    : LearnedReserve(late_alone(table), own_pools(pools), options) {}
+    : LearnedReserve(plan::may_be_late(table, options.late), own_pools(pools), options) {}
 
 void LearnedReserve::learn(const TurnedOut& fresh, std::span<const PoolWeight> weights, Instant now) {
   const Span since = heard_ == Instant::never() ? Span() : std::clamp(now - heard_, Span(), kLongest);

@@ -28,8 +28,8 @@ struct LearnedReserveOptions {
 /// capacity does not help.
 class LearnedReserve {
  public:
-  /// By class: the share that no instance serves in time, and the pool of its own.
-  LearnedReserve(std::vector<double> late_alone, std::vector<std::size_t> pool_of,
+  /// By class: the share of requests that may be late (plan::may_be_late with `options.late`), and the pool of its own.
+  LearnedReserve(std::vector<double> may_be_late, std::vector<std::size_t> pool_of,
                  const LearnedReserveOptions& options);
   LearnedReserve(const plan::LoadTable& table, const PoolMap& pools, const LearnedReserveOptions& options);
 

@@ -87,7 +87,7 @@ SitePools::SitePools(SitePoolsSetup setup, const SitePoolsOptions& options)
       options_(options),
       grams_(std::move(setup_.intensity), std::move(setup_.emissions), of_series(setup_, options)),
       usd_(std::move(setup_.price), std::move(setup_.prices), of_series(setup_, options)),
-      reserve_(setup_.late_alone, std::vector<std::size_t>(setup_.late_alone.size(), 0), options.reserve),
+      reserve_(setup_.may_be_late, std::vector<std::size_t>(setup_.may_be_late.size(), 0), options.reserve),
       up_(setup_.nodes.size(), true) {
   WATTLE_CHECK(options_.slot > Span() && options_.epoch >= options_.slot, "an epoch has at least one slot");
   setup_.problem.slot = options_.slot;

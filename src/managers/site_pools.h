@@ -56,7 +56,7 @@ struct SitePoolsSetup {
   std::unique_ptr<predict::Forecaster> emissions;  ///< of each site's intensity per slot; null: the last value is used
   std::unique_ptr<predict::Forecaster> prices;     ///< likewise
   std::size_t past_slots = 0;                      ///< of both series, known before the run began, for forecasting
-  std::vector<double> late_alone = {};             ///< by class: share that no worker serves in time; empty: none
+  std::vector<double> may_be_late = {};            ///< by class, for SitePoolsOptions::reserve; empty: none learned
   std::vector<double> demand_at_start;             ///< requests per second by class, before any was seen
   /// Expected peak of each class in every slot from the start on, whatever is observed; after the end, its last value.
   /// By class; empty: forecast by `traffic`.

@@ -359,7 +359,7 @@ TEST(SitePools, WhileRequestsAreLateMoreWorkersArePlannedAndNoneRefused) {
   options.reserve = {.gain = 0.1, .late = 0.01, .most = 0.5};
   const auto alpha = [&](double late, double per_s) {
     auto setup = two_sites(grams);
-    setup.late_alone = {0.0, 0.02};
+    setup.may_be_late = {0.01, 0.03};
     setup.demand_at_start = {per_s, per_s};
     SitesDriver driver(std::move(setup), options);
     Plan plan;

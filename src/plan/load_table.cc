@@ -268,6 +268,12 @@ wattle::LoadPoint TableProfile::at(ClassId request_class, double load_per_s, Meg
   return {point.power, point.ttft, point.tbt};
 }
 
+std::vector<double> may_be_late(const LoadTable& table, double late) {
+  std::vector<double> shares;
+  for (const auto& one : table.classes) shares.push_back(may_be_late(one, late));
+  return shares;
+}
+
 double most_load(const ProfiledClass& one, int tp, MegaHertz clock) {
   const auto found =
       std::ranges::find_if(one.profiles, [&](const ShardProfile& p) { return p.tp == tp && p.clock == clock; });

@@ -72,6 +72,8 @@ class TableProfile final : public LoadProfile {
 
 /// Share of the class's requests that may be late if a share `late` may be of those that an instance can serve in time.
 [[nodiscard]] inline double may_be_late(const ProfiledClass& one, double late) { return late + 1.0 - one.kept_alone; }
+/// The same of each class.
+[[nodiscard]] std::vector<double> may_be_late(const LoadTable& table, double late);
 /// Requests per second that one instance of this class, TP degree and clock carries within the class's limits; 0: none,
 /// or unknown.
 [[nodiscard]] double most_load(const ProfiledClass& one, int tp, MegaHertz clock);

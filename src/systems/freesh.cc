@@ -329,7 +329,7 @@ Result<void> add_partitions(const SitePlannerOptions& o, const Making& making, c
   if (!listed) return std::unexpected(listed.error());
   auto& partitions = setup.problem.partitions;
   auto classes = measured_types(fleet, modes, o.sweet);
-  setup.late_alone = late_alone(modes);
+  setup.may_be_late = may_be_late(modes, o.reserve.late);
   if (listed->empty()) {
     auto& types = partitions.emplace_back(making.recipe.name, std::move(classes)).types;
     setup.type_of.emplace_back();

@@ -133,12 +133,12 @@ std::vector<plan::PoolType> measured_types(const SiteFleet& fleet, const std::ve
   return types;
 }
 
-std::vector<double> late_alone(const std::vector<PoolMode>& modes) {
+std::vector<double> may_be_late(const std::vector<PoolMode>& modes, double late) {
   std::vector<double> least;
   for (const auto& mode : modes) {
-    const auto& classes = mode.loads->classes;
-    least.resize(classes.size(), 1.0);
-    for (std::size_t c = 0; c < classes.size(); ++c) least[c] = std::min(least[c], plan::may_be_late(classes[c], 0.0));
+    const auto shares = plan::may_be_late(*mode.loads, late);
+    least.resize(shares.size(), 1.0 + late);
+    for (std::size_t c = 0; c < shares.size(); ++c) least[c] = std::min(least[c], shares[c]);
   }
   return least;
 }

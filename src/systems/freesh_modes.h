@@ -36,8 +36,8 @@ struct WantedModes {
 [[nodiscard]] std::vector<plan::PoolType> measured_types(const SiteFleet& fleet, const std::vector<PoolMode>& modes,
                                                          bool sweet);
 
-/// By class, the share of requests that is late even with the best worker to itself.
-[[nodiscard]] std::vector<double> late_alone(const std::vector<PoolMode>& modes);
+/// plan::may_be_late by class, with the mode that serves it best.
+[[nodiscard]] std::vector<double> may_be_late(const std::vector<PoolMode>& modes, double late);
 
 /// Of some kind that has them: classes and limits are the same in all.
 [[nodiscard]] const plan::LoadTable& any_loads(const SiteFleet& fleet);

@@ -173,9 +173,7 @@ void register_voltanallm(Registry& to) {
       .makes([](const EcoFreqOptions& o, const Making& making) -> Result<std::shared_ptr<policy::EcoFreq>> {
         EcoFreqOptions options = o;
         if (o.late_requests > 0.0 && making.loads != nullptr) {
-          for (const auto& one : making.loads->classes) {
-            options.late_requests_of.push_back(plan::may_be_late(one, o.late_requests));
-          }
+          options.late_requests_of = plan::may_be_late(*making.loads, o.late_requests);
         }
         return std::make_shared<policy::EcoFreq>(options, *making.spec);
       });
