@@ -33,6 +33,7 @@ struct ProfileFlags {
   std::vector<std::int32_t> prompts = {64, 512};
   std::vector<std::int32_t> outputs = {128};
   std::vector<std::int32_t> prefill_prompts = {64, 128, 256, 512, 1024, 2048, 4096};
+  std::vector<std::int32_t> contexts = {4096, 16384};
   std::size_t limit = 0;
   std::int32_t clock_mhz = 0;
   double rate_s = 5.0;
@@ -85,10 +86,11 @@ std::uint64_t serial_of_now() {
 }
 
 Result<calibrate::Grid> grid_of(const ProfileFlags& flags) {
-  calibrate::Grid grid = flags.grid == "voltanallm"   ? calibrate::voltanallm_grid()
-                         : flags.grid == "throttllem" ? calibrate::throttllem_grid(flags.concurrency, flags.kv_tokens)
-                                                      : calibrate::product_grid(flags.concurrency, flags.prompts,
-                                                                                flags.outputs, flags.prefill_prompts);
+  calibrate::Grid grid = flags.grid == "voltanallm" ? calibrate::voltanallm_grid()
+                         : flags.grid == "throttllem"
+                             ? calibrate::throttllem_grid(flags.concurrency, flags.kv_tokens)
+                             : calibrate::product_grid(flags.concurrency, flags.prompts, flags.outputs,
+                                                       flags.prefill_prompts, flags.contexts);
   if (!flags.clocks.empty()) {
     auto clocks = clocks_of(flags);
     if (!clocks) return std::unexpected(clocks.error());
@@ -338,6 +340,14 @@ void add_profile(Command app, int& exit_code) {
   list("--prompt", flags->prompts, "decode: prompt lengths, tokens");
   list("--output-tokens", flags->outputs, "decode: output lengths, tokens; long enough for a second of steps");
   list("--prefill", flags->prefill_prompts, "prefill: prompt lengths, tokens");
+  command
+      .add_option(
+          "--context", flags->contexts,
+          "prefill: contexts in the engine's prefix cache behind which prompts up to half as long are measured, "
+          "too, tokens; 0: none")
+      .delimiter(',')
+      .check(range(0, 10'000'000))
+      .capture_default_str();
   list("--clocks", flags->clocks, "Clocks to lock, MHz; default: the grid's own, or none");
   command.add_option("--limit", flags->limit, "At most this many decode and this many prefill cells per clock; 0: all");
   command.add_option("--rate-s", flags->rate_s, "Time spent on each request rate of a grid that has rates, s")

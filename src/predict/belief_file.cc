@@ -4,9 +4,7 @@
 
 #include <algorithm>
 #include <array>
-#include <map>
 #include <optional>
-#include <set>
 
 #include "base/csv.h"
 
@@ -26,9 +24,12 @@ enum Column : std::size_t {
   kEnergy,
   kEnergyPerRequest,
   kEnergyPerToken,
-  kIdle
+  kIdle,
+  kTimePerPair,
+  kEnergyPerPair
 };
-constexpr std::array<std::string_view, 12> kColumns = {"phase",
+constexpr std::size_t kWithoutPairs = kTimePerPair;  ///< number of columns of older files
+constexpr std::array<std::string_view, 14> kColumns = {"phase",
                                                        "clock_mhz",
                                                        "from",
                                                        "to",
@@ -39,7 +40,9 @@ constexpr std::array<std::string_view, 12> kColumns = {"phase",
                                                        "energy_mj",
                                                        "energy_mj_per_request",
                                                        "energy_uj_per_token",
-                                                       "idle_w"};
+                                                       "idle_w",
+                                                       "time_ns_per_pair",
+                                                       "energy_uj_per_pair"};
 
 /// Text units in ns (time) or nJ (energy).
 constexpr double kMicro = 1e3;
@@ -54,10 +57,16 @@ struct Line {
   std::int64_t from = 0;
   std::int64_t to = 0;
   std::int64_t kv_to = 0;
-  DecodePlane time;                   ///< prefill: ns_per_kv_token is per prompt token
+  DecodePlane time;                   ///< prefill: ns_per_kv_token is per prompt token, ns_per_request per prompt
   std::optional<DecodePlane> energy;  ///< nJ where `time` has ns
+  double time_per_pair = 0.0;         ///< prefill, likewise
+  double energy_per_pair = 0.0;
   std::optional<Milliwatts> idle;
 };
+
+PrefillPlane prefill_plane(const DecodePlane& of_line, double per_pair) {
+  return {of_line.ns_per_kv_token, per_pair, of_line.ns, of_line.ns_per_request};
+}
 
 Result<DecodePlane> plane_of(const CsvReader& csv, std::size_t constant, double constant_unit, double token_unit) {
   DecodePlane plane;
@@ -87,7 +96,20 @@ Result<Line> host_line_of(const CsvReader& csv, Line line) {
   return line;
 }
 
-Result<Line> line_of(const CsvReader& csv) {
+/// The terms of prompts' attention; older files have none.
+Result<void> read_pairs(const CsvReader& csv, Line& line) {
+  const bool prefill = line.phase == StepKind::Prefill;
+  for (const Column of : {kTimePerPair, kEnergyPerPair}) {
+    if (csv.field(of).empty()) continue;
+    if (!prefill) return csv.bad_field(of, "only prefill rows have it; leave it empty");
+    const auto per_pair = csv.number(of, 0.0, kMost);
+    if (!per_pair) return std::unexpected(per_pair.error());
+    (of == kTimePerPair ? line.time_per_pair : line.energy_per_pair) = *per_pair * (of == kTimePerPair ? 1.0 : kMicro);
+  }
+  return {};
+}
+
+Result<Line> line_of(const CsvReader& csv, bool with_pairs) {
   Line line;
   const std::string_view phase = csv.field(kPhase);
   line.host = phase == "host" || phase == "prefill-host";
@@ -129,11 +151,8 @@ Result<Line> line_of(const CsvReader& csv) {
     if (!energy) return std::unexpected(energy.error());
     line.energy = *energy;
   }
-  if (line.phase == StepKind::Prefill && line.time.ns_per_request != 0.0) {
-    return csv.bad_field(kTimePerRequest, "a prefill's time goes by tokens; it must be 0");
-  }
-  if (line.phase == StepKind::Prefill && line.energy && line.energy->ns_per_request != 0.0) {
-    return csv.bad_field(kEnergyPerRequest, "a prefill's energy goes by tokens; it must be 0");
+  if (with_pairs) {
+    if (const auto pairs = read_pairs(csv, line); !pairs) return std::unexpected(pairs.error());
   }
   return line;
 }
@@ -172,13 +191,13 @@ class Assembly {
     ++at_;
     if (line.phase == StepKind::Idle) idle_.push_back(*line.idle);
     if (line.phase == StepKind::Prefill) {
-      clocks.back().prefill_ranges.push_back({line.time.ns_per_kv_token, 0.0, line.time.ns});
+      clocks.back().prefill_ranges.push_back(prefill_plane(line.time, line.time_per_pair));
     }
     if (line.phase == StepKind::Decode) clocks.back().decode.push_back(line.time);
     if (!line.energy) return {};
     auto& energy = energy_.clocks.back();
     if (line.phase == StepKind::Prefill) {
-      energy.prefill_ranges.push_back({line.energy->ns_per_kv_token, 0.0, line.energy->ns});
+      energy.prefill_ranges.push_back(prefill_plane(*line.energy, line.energy_per_pair));
     }
     if (line.phase == StepKind::Decode) energy.decode.push_back(*line.energy);
     return {};
@@ -206,11 +225,13 @@ class Assembly {
   }
 
  private:
-  /// A phase never measured predicts 0; a single range is the published line.
+  /// A phase never measured predicts 0; a single range by tokens alone is the published line.
   static void settle(ClockCoefficients& clock) {
     if (clock.decode.empty()) clock.decode.emplace_back();
     if (clock.prefill_ranges.size() != 1) return;
-    clock.prefill = {clock.prefill_ranges.front().ns_per_token, clock.prefill_ranges.front().ns};
+    const PrefillPlane& only = clock.prefill_ranges.front();
+    if (only.ns_per_pair != 0.0 || only.ns_per_prompt != 0.0) return;
+    clock.prefill = {only.ns_per_token, only.ns};
     clock.prefill_ranges.clear();
   }
   Result<void> extend_layout(const Line& line, const CsvReader& csv) {
@@ -265,112 +286,13 @@ class Assembly {
   bool has_prompt_host_ = false;
 };
 
-StepSample sample_of(const ProfileRow& row, Span duration) {
-  StepShape shape;
-  if (row.phase == StepKind::Prefill) {
-    shape.prefill_requests = row.requests;
-    shape.prefill_tokens = row.prompt_tokens;
-    shape.prefill_context_tokens = row.prompt_tokens * (row.prompt_tokens / row.requests) / 2;  // prompts alike
-  } else {
-    shape.decode_requests = row.requests;
-    shape.decode_kv_tokens = row.kv_tokens;
-  }
-  return {row.clock, shape, duration};
+PrefillPlane prompt_plane(const ClockCoefficients& clock, std::size_t range) {
+  if (clock.prefill_ranges.empty()) return {clock.prefill.ns_per_token, 0.0, clock.prefill.ns};
+  return clock.prefill_ranges[range];
 }
 
-/// The form of prompts in the file: EcoPred's one line, or a line in each range of N_tok.
-LinearFitOptions prefill_form(std::vector<std::int64_t> ends) {
-  LinearFitOptions options;
-  options.published_prefill = ends.empty();
-  options.prefill_pairs = false;
-  options.find_host = true;
-  options.prefill_ends = std::move(ends);
-  return options;
-}
-
-/// How far a fit is from the prompts it was made of: mean square of the relative error.
-double prompt_error(const LinearLatency& model, std::span<const StepSample> samples) {
-  double sum = 0.0;
-  std::int64_t count = 0;
-  for (const StepSample& s : samples) {
-    if (s.shape.prefill_tokens == 0 || s.duration <= Span()) continue;
-    const double error = model.step_time(s.shape, s.clock).seconds() / s.duration.seconds() - 1.0;
-    sum += error * error;
-    ++count;
-  }
-  return count == 0 ? 0.0 : sum / static_cast<double>(count);
-}
-
-// Three lengths a range at least, so that each line is checked by a point; a second line only where one misses the
-// prompts by this much (root mean square) and two miss them by at most half of it.
-constexpr std::ptrdiff_t kLengthsPerRange = 3;
-constexpr double kLineIsGood = 0.02;
-
-/// One line for all prompts misses the short ones where the long ones' compute sets its slope: the border of two
-/// ranges, or none.
-Result<LinearFit> fit_times(std::span<const StepSample> samples) {
-  auto best = fit_linear(samples, prefill_form({}));
-  if (!best) return best;
-  std::set<std::int64_t> lengths;
-  for (const StepSample& s : samples) {
-    if (s.shape.prefill_tokens > 0) lengths.insert(s.shape.prefill_tokens);
-  }
-  double least = prompt_error(best->model, samples);
-  if (std::ssize(lengths) < 2 * kLengthsPerRange || least <= kLineIsGood * kLineIsGood) return best;
-  least /= 4.0;
-  auto end = std::next(lengths.begin(), kLengthsPerRange - 1);
-  for (auto last = std::prev(lengths.end(), kLengthsPerRange); end != last; ++end) {
-    auto split = fit_linear(samples, prefill_form({*end}));
-    if (!split) return split;
-    const double error = prompt_error(split->model, samples);
-    if (error > least) continue;
-    least = error;
-    best = std::move(split);
-  }
-  return best;
-}
-
-/// Energy per step, where power was measured for all that time was measured for.
-Result<PowerCoefficients> fit_power(const StepProfile& profile, const LinearCoefficients& time) {
-  struct Seen {
-    bool idle = false, timed[3] = {}, powered[3] = {};
-  };
-  std::map<MegaHertz, Seen> seen;
-  std::map<MegaHertz, Milliwatts> idle;
-  std::vector<StepSample> energies;
-  for (const ProfileRow& row : profile.rows) {
-    Seen& at = seen[row.clock];
-    if (row.phase == StepKind::Idle) {
-      at.idle = true;
-      idle[row.clock] = *row.power;
-      continue;
-    }
-    const auto phase = static_cast<std::size_t>(row.phase);
-    at.timed[phase] = true;
-    if (!row.power) continue;
-    at.powered[phase] = true;
-    const Int128 nanojoules = Int128{row.power->value()} * row.step.ns() / 1000;
-    energies.push_back(sample_of(row, Span(static_cast<std::int64_t>(nanojoules))));
-  }
-  for (const auto& [clock, at] : seen) {
-    if (!at.idle || !std::ranges::equal(at.timed, at.powered)) return PowerCoefficients{};
-  }
-  LinearFitOptions form = prefill_form(time.prefill_ends);
-  form.tile_ends = time.tile_ends;
-  form.find_tiles = false;
-  form.find_host = false;
-  auto fit = fit_linear(energies, form);
-  if (!fit) return std::unexpected(fit.error());
-  PowerCoefficients power{fit->model.coefficients(), {}};
-  for (const auto& clock : power.energy.clocks) power.idle.push_back(idle.at(clock.clock));
-  return power;
-}
-
-/// A range of prompts as a row has it: the token column holds prompt tokens.
-DecodePlane prompt_plane(const ClockCoefficients& clock, std::size_t range) {
-  if (clock.prefill_ranges.empty()) return {0.0, clock.prefill.ns_per_token, clock.prefill.ns};
-  return {0.0, clock.prefill_ranges[range].ns_per_token, clock.prefill_ranges[range].ns};
-}
+/// As a row has it: the token column holds prompt tokens.
+DecodePlane row_of(const PrefillPlane& plane) { return {plane.ns_per_prompt, plane.ns_per_token, plane.ns}; }
 
 std::string plane_text(const DecodePlane& p, double constant_unit, double token_unit) {
   return fmt::format("{:.9g},{:.9g},{:.9g}", p.ns / constant_unit, p.ns_per_request / constant_unit,
@@ -379,36 +301,19 @@ std::string plane_text(const DecodePlane& p, double constant_unit, double token_
 
 }  // namespace
 
-Result<BeliefFit> fit_belief(const StepProfile& profile) {
-  BeliefFit fit;
-  std::vector<StepSample> times;
-  for (const ProfileRow& row : profile.rows) {
-    if (row.phase == StepKind::Idle) continue;
-    times.push_back(sample_of(row, row.step));
-    if (row.reached && *row.reached < row.clock) ++fit.clipped;
-  }
-  auto time = fit_times(times);
-  if (!time) return std::unexpected(time.error());
-  fit.prefill = time->prefill;
-  fit.decode = time->decode;
-  fit.belief.time = time->model.coefficients();
-  fit.belief.provenance = profile.provenance;
-  auto power = fit_power(profile, fit.belief.time);
-  if (!power) return std::unexpected(power.error());
-  fit.belief.power = std::move(*power);
-  return fit;
-}
-
 Result<LinearBelief> parse_belief(std::string_view text, const std::string& file) {
   Provenance split = split_provenance(text);
-  auto csv = CsvReader::open(split.rest, file, kColumns);
+  auto csv = CsvReader::open(split.rest, file, std::span(kColumns).first(kWithoutPairs));
+  if (!csv) return std::unexpected(csv.error());
+  const bool with_pairs = std::ranges::find(csv->header(), kColumns[kTimePerPair]) != csv->header().end();
+  if (with_pairs) csv = CsvReader::open(split.rest, file, kColumns);
   if (!csv) return std::unexpected(csv.error());
   Assembly assembly;
   while (true) {
     const auto more = csv->next();
     if (!more) return std::unexpected(more.error());
     if (!*more) break;
-    const auto line = line_of(*csv);
+    const auto line = line_of(*csv, with_pairs);
     if (!line) return std::unexpected(line.error());
     if (auto ok = assembly.add(*line, *csv); !ok) return std::unexpected(ok.error());
   }
@@ -424,7 +329,7 @@ std::string to_csv(const LinearBelief& belief) {
   text += fmt::format("{}\n", fmt::join(kColumns, ","));
   const auto host_row = [&](const char* phase, std::int32_t from, std::int32_t to, const HostLine& host) {
     if (host.ns <= 0.0 && host.ns_per_request <= 0.0) return;
-    text += fmt::format("{},0,{},{},0,{},,,,\n", phase, from, to,
+    text += fmt::format("{},0,{},{},0,{},,,,,,\n", phase, from, to,
                         plane_text({host.ns_per_request, 0.0, host.ns}, kMicro, 1.0));
   };
   host_row("host", c.decode_requests_min, c.decode_requests_max, c.host);
@@ -432,28 +337,34 @@ std::string to_csv(const LinearBelief& belief) {
   for (std::size_t i = 0; i < c.clocks.size(); ++i) {
     const auto& clock = c.clocks[i];
     const auto row = [&](const char* phase, std::int64_t from, std::int64_t to, std::int64_t kv_to,
-                         const DecodePlane& time, const DecodePlane* drawn) {
-      text += fmt::format("{},{},{},{},{},{},{},\n", phase, clock.clock.value(), from, to, kv_to,
+                         const DecodePlane& time, const DecodePlane* drawn, const std::string& pairs) {
+      text += fmt::format("{},{},{},{},{},{},{},,{}\n", phase, clock.clock.value(), from, to, kv_to,
                           plane_text(time, kMicro, 1.0),
-                          drawn != nullptr ? plane_text(*drawn, kMilli, kMicro) : std::string(",,"));
+                          drawn != nullptr ? plane_text(*drawn, kMilli, kMicro) : std::string(",,"), pairs);
     };
     if (!energy.empty()) {
       text +=
-          fmt::format("idle,{},0,0,0,0,0,0,,,,{:.3f}\n", clock.clock.value(), to_watts(belief.power.idle[i]).value());
+          fmt::format("idle,{},0,0,0,0,0,0,,,,{:.3f},,\n", clock.clock.value(), to_watts(belief.power.idle[i]).value());
     }
     for (std::size_t r = 0; c.prefill_tokens_max > 0 && r <= c.prefill_ends.size(); ++r) {
-      const DecodePlane time = prompt_plane(clock, r);
+      const PrefillPlane time = prompt_plane(clock, r);
+      std::string pairs = fmt::format("{:.9g},", time.ns_per_pair);
       DecodePlane drawn;
-      if (!energy.empty()) drawn = prompt_plane(energy[i], r);
+      if (!energy.empty()) {
+        const PrefillPlane plane = prompt_plane(energy[i], r);
+        drawn = row_of(plane);
+        pairs += fmt::format("{:.9g}", plane.ns_per_pair / kMicro);
+      }
       row("prefill", r == 0 ? c.prefill_tokens_min : c.prefill_ends[r - 1] + 1,
-          r < c.prefill_ends.size() ? c.prefill_ends[r] : c.prefill_tokens_max, 0, time,
-          energy.empty() ? nullptr : &drawn);
+          r < c.prefill_ends.size() ? c.prefill_ends[r] : c.prefill_tokens_max, 0, row_of(time),
+          energy.empty() ? nullptr : &drawn, pairs);
     }
     if (c.decode_requests_max == 0) continue;
     std::int64_t from = c.decode_requests_min;
     for (std::size_t t = 0; t < clock.decode.size(); ++t) {
       const std::int64_t to = t < c.tile_ends.size() ? c.tile_ends[t] : c.decode_requests_max;
-      row("decode", from, to, c.decode_kv_tokens_max, clock.decode[t], energy.empty() ? nullptr : &energy[i].decode[t]);
+      row("decode", from, to, c.decode_kv_tokens_max, clock.decode[t], energy.empty() ? nullptr : &energy[i].decode[t],
+          ",");
       from = to + 1;
     }
   }

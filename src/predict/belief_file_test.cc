@@ -106,7 +106,7 @@ TEST(BeliefFile, WhatTheHostTakesIsARowOfItsOwn) {
   const auto fit = fit_belief(hosted);
   ASSERT_TRUE(fit) << fit.error().message();
   const std::string text = to_csv(fit->belief);
-  EXPECT_NE(text.find("\nhost,0,1,128,0,11000,20,0,,,,\nidle,1000"), std::string::npos) << text;
+  EXPECT_NE(text.find("\nhost,0,1,128,0,11000,20,0,,,,,,\nidle,1000"), std::string::npos) << text;
   const auto again = parse_belief(text, "b.csv");
   ASSERT_TRUE(again) << again.error().message();
   EXPECT_EQ(to_csv(*again), text);
@@ -114,7 +114,7 @@ TEST(BeliefFile, WhatTheHostTakesIsARowOfItsOwn) {
   EXPECT_NEAR(time.step_time(decodes(20, 2'000), MegaHertz(1500)).millis(), 11.4, 0.001);
   EXPECT_NEAR(time.step_time(decodes(128, 192'000), MegaHertz(1000)).millis(), 20.88, 0.05) << "the GPU takes longer";
 
-  const std::string row = "host,0,1,128,0,11000,20,0,,,,\n";
+  const std::string row = "host,0,1,128,0,11000,20,0,,,,,,\n";
   const auto refused = [&](const std::string& rows, const char* part) {
     std::string changed = text;
     changed.replace(changed.find(row), row.size(), rows);
@@ -123,7 +123,7 @@ TEST(BeliefFile, WhatTheHostTakesIsARowOfItsOwn) {
     EXPECT_NE(belief.error().message().find(part), std::string::npos) << belief.error().message();
   };
   refused(row + row, "b.csv:4: phase is 'host'");
-  const std::string prompts = "prefill-host,0,0,0,0,12000,5000,0,,,,\n";
+  const std::string prompts = "prefill-host,0,0,0,0,12000,5000,0,,,,,,\n";
   refused(row + prompts + prompts, "b.csv:5: phase is 'prefill-host'");
   std::string both = text;
   both.insert(both.find(row) + row.size(), prompts);
@@ -134,10 +134,10 @@ TEST(BeliefFile, WhatTheHostTakesIsARowOfItsOwn) {
   three.prefill_requests = 3;
   three.prefill_tokens = 64;
   EXPECT_EQ(LinearLatency::make(known->time).value().step_time(three, MegaHertz(1200)), Span::ms(27));
-  refused("host,1000,1,128,0,11000,20,0,,,,\n", "clock_mhz");
-  refused("host,0,1,128,0,11000,20,3,,,,\n", "time_ns_per_token");
-  refused("host,0,1,128,0,11000,20,0,5,0,0,\n", "energy_mj");
-  refused("host,0,1,128,0,,20,0,,,,\n", "time_us");
+  refused("host,1000,1,128,0,11000,20,0,,,,,,\n", "clock_mhz");
+  refused("host,0,1,128,0,11000,20,3,,,,,,\n", "time_ns_per_token");
+  refused("host,0,1,128,0,11000,20,0,5,0,0,,,\n", "energy_mj");
+  refused("host,0,1,128,0,,20,0,,,,,,\n", "time_us");
 }
 
 TEST(BeliefFile, ShortPromptsHaveALineOfTheirOwnWhereOneMissesThem) {
@@ -167,6 +167,65 @@ TEST(BeliefFile, ShortPromptsHaveALineOfTheirOwnWhereOneMissesThem) {
   const auto refused = parse_belief(gap, "b.csv");
   ASSERT_FALSE(refused);
   EXPECT_NE(refused.error().message().find("513"), std::string::npos) << refused.error().message();
+}
+
+TEST(BeliefFile, PromptsBehindContextsHaveTermsForAttentionAndNumber) {
+  // 2 ms + 30 us a token + 4 ns a pair of a token and one that it sees + 500 us a prompt; 0.5 mJ a token and 60 nJ a
+  // pair.
+  const auto time = [](const StepShape& s) {
+    return Span(2'000'000 + 30'000 * s.prefill_tokens + 4 * s.prefill_context_tokens + 500'000 * s.prefill_requests);
+  };
+  const auto joules = [](const StepShape& s) {
+    return 5e-4 * static_cast<double>(s.prefill_tokens) + 6e-8 * static_cast<double>(s.prefill_context_tokens);
+  };
+  const auto shape = [](std::int32_t n, std::int64_t each, std::int64_t context) {
+    return StepShape{0, 0, n, n * each, n * each * (context + each / 2)};
+  };
+  StepProfile p;
+  p.rows.push_back({StepKind::Idle, MegaHertz(1000), 0, 0, 0, 0, Span(), Milliwatts(90'000), {}});
+  const auto add = [&](std::int32_t n, std::int64_t each, std::int64_t context) {
+    const StepShape s = shape(n, each, context);
+    const Milliwatts power = to_milliwatts(Watts(joules(s) / time(s).seconds()));
+    p.rows.push_back({StepKind::Prefill, MegaHertz(1000), n, n * each, n * context, 50, time(s), power, {}});
+  };
+  for (const std::int64_t tokens : {64, 256, 1024, 4096}) add(1, tokens, 0);
+  add(4, 64, 0);
+  for (const std::int64_t tokens : {64, 256, 1024}) add(1, tokens, 4096);
+  const auto fit = fit_belief(p);
+  ASSERT_TRUE(fit) << fit.error().message();
+  const std::string text = to_csv(fit->belief);
+  EXPECT_NE(text.find("\nprefill,1000,64,4096,0,"), std::string::npos) << text;
+  const auto again = parse_belief(text, "b.csv");
+  ASSERT_TRUE(again) << again.error().message() << "\n" << text;
+  EXPECT_EQ(to_csv(*again), text);
+  const auto model = LinearLatency::make(again->time).value();
+  const auto power = LinearPower::make(model, again->power);
+  ASSERT_TRUE(power);
+  for (const StepShape& s : {shape(1, 512, 16'384), shape(3, 100, 2'000), shape(1, 2'000, 0)}) {
+    EXPECT_NEAR(model.step_time(s, MegaHertz(1000)).seconds() / time(s).seconds(), 1.0, 0.002);
+    EXPECT_NEAR(power->step_energy(s, MegaHertz(1000)).joules().value() / joules(s), 1.0, 0.01);
+  }
+  std::string decode = text;
+  decode.insert(decode.size(), "decode,1000,1,8,1000,5,0,0,1,0,0,,7,\n");
+  const auto refused = parse_belief(decode, "b.csv");
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message().find("time_ns_per_pair is '7'"), std::string::npos) << refused.error().message();
+
+  // One behind a context of a few tokens, such as a chat template's, says nothing of attention.
+  std::erase_if(p.rows, [](const ProfileRow& r) { return r.kv_tokens > 0; });
+  add(1, 512, 32);
+  EXPECT_NE(to_csv(fit_belief(p)->belief).find(",0,0\n"), std::string::npos) << "no time and no energy per pair";
+}
+
+TEST(BeliefFile, FilesWithoutTermsForAttentionAreRead) {
+  const std::string old =
+      "phase,clock_mhz,from,to,kv_tokens_to,time_us,time_us_per_request,time_ns_per_token,energy_mj,"
+      "energy_mj_per_request,energy_uj_per_token,idle_w\nprefill,1410,64,4096,0,4000,0,60000,,,,\n"
+      "decode,1410,1,64,192000,7000,8,40,,,,\n";
+  const auto belief = parse_belief(old, "b.csv");
+  ASSERT_TRUE(belief) << belief.error().message();
+  EXPECT_EQ(LinearLatency::make(belief->time).value().step_time(prompts(1000, 9'000'000), MegaHertz(1410)),
+            Span::ms(64));
 }
 
 TEST(BeliefFile, WhatIsWrongIsRefusedByRowAndColumn) {

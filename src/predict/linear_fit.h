@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -21,9 +22,9 @@ struct LinearFitOptions {
   bool prefill_pairs = true;
   /// The model's, for those terms.
   WindowedLayers windowed = {};
-  /// Largest N_tok of each range but the last; empty: 8, 32, 64 and powers of two up to 4096, as far as every range has
+  /// Largest N_tok of each range but the last; none: 8, 32, 64 and powers of two up to 4096, as far as every range has
   /// samples.
-  std::vector<std::int64_t> prefill_ends;
+  std::optional<std::vector<std::int64_t>> prefill_ends = {};
 };
 
 struct LinearFit {

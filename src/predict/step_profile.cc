@@ -59,7 +59,7 @@ Result<ProfileRow> fields_of(const CsvReader& csv) {
   const auto prompt = csv.whole(kPromptTokens, prefill ? *requests : 0, prefill ? kMostTokens : 0);
   if (!prompt) return std::unexpected(prompt.error());
   row.prompt_tokens = *prompt;
-  const auto kv = csv.whole(kKvTokens, decode ? *requests : 0, decode ? kMostTokens : 0);
+  const auto kv = csv.whole(kKvTokens, decode ? *requests : 0, idle ? 0 : kMostTokens);
   if (!kv) return std::unexpected(kv.error());
   row.kv_tokens = *kv;
   const auto steps = csv.whole(kSteps, some, idle ? 0 : kMostTokens);

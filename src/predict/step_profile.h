@@ -21,7 +21,9 @@ struct ProfileRow {
   MegaHertz clock;                   ///< locked clock, or the engine's clock if none was locked
   std::int32_t requests = 0;         ///< in the step; 0 when idle
   std::int64_t prompt_tokens = 0;    ///< prefill: computed in the step, all requests together
-  std::int64_t kv_tokens = 0;        ///< decode: context tokens read, all requests together
+  /// All requests together. Decode: context tokens read. Prefill: those before this step's tokens, from a prefix cache
+  /// or from an earlier chunk.
+  std::int64_t kv_tokens = 0;
   std::int64_t steps = 0;            ///< number of steps
   Span step;                         ///< duration of one step; 0 when idle
   std::optional<Milliwatts> power;   ///< mean power of the whole instance meanwhile; none: not measured

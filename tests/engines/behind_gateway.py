@@ -196,13 +196,16 @@ def profile(wattle: str, url: str, folder: pathlib.Path, *more: str) -> subproce
 
 def profiling_runs_to_its_end(wattle: str, url: str, folder: pathlib.Path, context: int, *more: str, tokens: int = 64) -> None:
     done = profile(wattle, url, folder, "--concurrency", "1,3", "--prompt", "32", "--output-tokens", str(tokens), "--prefill",
-                   f"64,512,{2 * context}", *more)
+                   f"64,512,{2 * context}", "--context", str(context // 2), *more)
     print(done.stdout, done.stderr)
     assert done.returncode == 0, done.returncode
     said = json.loads(done.stdout)
-    phases = {row["phase"] for row in csv.DictReader(
-        line for line in open(folder / "profile.csv") if not line.startswith("#"))}
+    rows = list(csv.DictReader(line for line in open(folder / "profile.csv") if not line.startswith("#")))
+    phases = {row["phase"] for row in rows}
     assert said["rows"] >= 4 and {"prefill", "decode"} <= phases, (said, phases)
+    behind = {int(row["prompt_tokens"]): int(row["kv_tokens"]) for row in rows if row["phase"] == "prefill" and int(row["kv_tokens"]) > 64}
+    print("computed tokens behind tokens in the prefix cache:", behind)
+    assert len(behind) == 2 and all(abs(cached - context // 2) <= 64 for cached in behind.values()), behind
     assert any(str(2 * context) in note and str(context) in note for note in said["notes"]), "what does not fit is said"
     assert not any("http 4" in note or "http 5" in note for note in said["notes"]), said["notes"]
 

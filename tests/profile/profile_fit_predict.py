@@ -30,13 +30,14 @@ def measure(flags: argparse.Namespace) -> None:
         command = [flags.wattle, "profile", "--url", at["url"], "--gpu", "1", "--nvml", flags.nvml, "--state",
                    os.path.join(folder, "state"), "--clocks", ",".join(map(str, CLOCKS)), "--note",
                    "mock engine, a simulated A100", "--json"]
-        grid = ["--concurrency", "1,16,64", "--prompt", "64,512", "--output-tokens", "128", "--prefill", "512,768,1024,2048,4096"]
+        grid = ["--concurrency", "1,16,64", "--prompt", "64,512", "--output-tokens", "128", "--prefill", "512,768,1024,2048,4096",
+                "--context", "4096,10240"]
         done = subprocess.run([*command, *grid, "--out", profile], env=node.env, stdout=subprocess.PIPE, text=True)
         assert done.returncode == 0, done
         summary = json.loads(done.stdout)
         print(summary)
         # A starved test machine may lose a cell, with a note; what is left must still predict.
-        assert not summary["interrupted"] and summary["rows_with_power"] >= 0.8 * 2 * (1 + 5 + 3 * 2 * 4), summary
+        assert not summary["interrupted"] and summary["rows_with_power"] >= 0.8 * 2 * (1 + 5 + 4 + 5 + 3 * 2 * 4), summary
         clock = lambda: metric(at["url"], "wattle_mock_engine_clock_mhz")
         eventually("the clock is released when it is done", lambda: clock() == 1410)
 

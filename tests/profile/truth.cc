@@ -67,6 +67,15 @@ int run(const std::string& file, double limit, const std::vector<MegaHertz>& clo
     s.prefill_context_tokens = tokens * tokens / 2;
     shapes.push_back(s);
   }
+  for (const std::int64_t tokens : {600, 900, 1800}) {
+    for (const std::int64_t context : {3000, 6000, 12'000}) {
+      StepShape s;
+      s.prefill_requests = 1;
+      s.prefill_tokens = tokens;
+      s.prefill_context_tokens = tokens * (context + tokens / 2);
+      shapes.push_back(s);
+    }
+  }
   std::map<std::string, Errors> all;
   bool good = true;
   const auto note = [&](const std::string& what, const StepShape& s, MegaHertz clock, double believed, double truth) {
@@ -84,7 +93,8 @@ int run(const std::string& file, double limit, const std::vector<MegaHertz>& clo
   for (const MegaHertz clock : clocks) {
     for (const StepShape& s : shapes) {
       const Truth t = truth_of(model, s, clock);
-      const std::string phase = s.decode_requests > 0 ? "decode" : "prefill";
+      const bool behind = s.prefill_context_tokens > s.prefill_tokens * s.prefill_tokens;
+      const std::string phase = s.decode_requests > 0 ? "decode" : behind ? "behind a context:" : "prefill";
       note(phase + " time, s", s, clock, time.step_time(s, clock).seconds(), t.seconds);
       note(phase + " power, W", s, clock, to_watts(power->step_power(s, clock)).value(), t.watts);
       note(phase + " energy, J", s, clock, power->step_energy(s, clock).joules().value(), t.seconds * t.watts);

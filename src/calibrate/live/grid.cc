@@ -5,9 +5,15 @@ namespace wattle::calibrate {
 using predict::StepKind;
 
 Grid product_grid(std::span<const std::int32_t> concurrency, std::span<const std::int32_t> prompts,
-                  std::span<const std::int32_t> outputs, std::span<const std::int32_t> prefill_prompts) {
+                  std::span<const std::int32_t> outputs, std::span<const std::int32_t> prefill_prompts,
+                  std::span<const std::int32_t> contexts) {
   Grid grid;
   for (const std::int32_t prompt : prefill_prompts) grid.cells.push_back({StepKind::Prefill, 1, prompt, 1, 0.0});
+  for (const std::int32_t context : contexts) {
+    for (const std::int32_t prompt : prefill_prompts) {
+      if (context / kLeastContext >= prompt) grid.cells.push_back({StepKind::Prefill, 1, prompt, 1, 0.0, context});
+    }
+  }
   for (const std::int32_t n : concurrency) {
     for (const std::int32_t prompt : prompts) {
       for (const std::int32_t output : outputs) grid.cells.push_back({StepKind::Decode, n, prompt, output, 0.0});

@@ -15,7 +15,8 @@ struct Cell {
   std::int32_t concurrency = 1;                         ///< decode: concurrent streams
   std::int32_t prompt_tokens = 128;                     ///< per request; with a rate: mean
   std::int32_t output_tokens = 1;                       ///< decode: per request
-  double rate_per_s = 0.0;  ///< prefill: Poisson arrivals at this rate; 0: one request at a time
+  double rate_per_s = 0.0;          ///< prefill: Poisson arrivals at this rate; 0: one request at a time
+  std::int32_t context_tokens = 0;  ///< prefill: before the prompt's, which the engine has in its prefix cache
   bool operator==(const Cell&) const = default;
 };
 
@@ -25,9 +26,12 @@ struct Grid {
   bool draws_clocks = false;      ///< instead measure each cell once, with a random clock for each measurement
 };
 
-/// All combinations of concurrency, prompt and output length for decodes, and every prompt length for prefill.
+/// All combinations of concurrency, prompt and output length for decodes; for prefill every prompt length, alone and
+/// behind each context that is at least kLeastContext times as long.
 [[nodiscard]] Grid product_grid(std::span<const std::int32_t> concurrency, std::span<const std::int32_t> prompts,
-                                std::span<const std::int32_t> outputs, std::span<const std::int32_t> prefill_prompts);
+                                std::span<const std::int32_t> outputs, std::span<const std::int32_t> prefill_prompts,
+                                std::span<const std::int32_t> contexts);
+inline constexpr std::int32_t kLeastContext = 2;  ///< so that time shows whether the prefix cache had it
 
 /// VoltanaLLM's grid: clocks 1005, 1095, 1200, 1305, 1410; decode batches {8k, 8k+1} to 128 and {128k, 128k+1} to 1024;
 /// prefill at 10 to 80 requests/s with one output token. Prompts have ShareGPT's mean length (280 tokens). The paper

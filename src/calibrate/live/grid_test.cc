@@ -81,11 +81,19 @@ TEST(RateCollector, CountsOnlyTheStepsOfItsWindow) {
 
 TEST(Grid, AProductVisitsEveryCombination) {
   const std::vector<std::int32_t> n{1, 8}, prompts{64, 512}, outputs{32}, prefill{128};
-  const Grid grid = product_grid(n, prompts, outputs, prefill);
+  const Grid grid = product_grid(n, prompts, outputs, prefill, {});
   EXPECT_TRUE(grid.clocks.empty());
   ASSERT_EQ(grid.cells.size(), 5U);
   EXPECT_EQ(grid.cells[0], (Cell{StepKind::Prefill, 1, 128, 1, 0.0}));
   EXPECT_EQ(grid.cells[4], (Cell{StepKind::Decode, 8, 512, 32, 0.0}));
+}
+
+TEST(Grid, PromptsAreMeasuredBehindContextsAtLeastTwiceAsLong) {
+  const std::vector<std::int32_t> prefill{128, 1024, 4096}, contexts{2048, 0, 16384};
+  const Grid grid = product_grid({}, {}, {}, prefill, contexts);
+  ASSERT_EQ(grid.cells.size(), 3U + 2 + 3);
+  EXPECT_EQ(grid.cells[4], (Cell{StepKind::Prefill, 1, 1024, 1, 0.0, 2048}));
+  EXPECT_EQ(grid.cells[7], (Cell{StepKind::Prefill, 1, 4096, 1, 0.0, 16384}));
 }
 
 TEST(StreamBody, WhatAnEngineSaysOfAFailureIsFoundInAllTheirForms) {

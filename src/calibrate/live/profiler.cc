@@ -29,6 +29,7 @@ constexpr std::int64_t kParts = 4;       ///< measurements per decode cell, at g
 constexpr std::int64_t kLeastSteps = 8;  ///< in each
 constexpr double kTogether = 0.9;
 constexpr std::size_t kLeastPrompts = 5;
+constexpr double kCached = 0.75;          ///< of a whole prompt's time: less means that its context was cached
 constexpr double kShareGptSpread = 1.34;  ///< standard deviation of prompt lengths / their mean (376 / 280)
 
 std::string describe(const Cell& cell) {
@@ -36,6 +37,8 @@ std::string describe(const Cell& cell) {
     return fmt::format("decode, {} streams, {} + {} tokens", cell.concurrency, cell.prompt_tokens, cell.output_tokens);
   }
   if (cell.rate_per_s > 0) return fmt::format("prefill, {:g} requests/s", cell.rate_per_s);
+  if (cell.context_tokens > 0)
+    return fmt::format("prefill, {} tokens behind {}", cell.prompt_tokens, cell.context_tokens);
   return fmt::format("prefill, {} tokens", cell.prompt_tokens);
 }
 
@@ -115,18 +118,21 @@ class Pass {
   std::string prefill(const Cell& cell) {
     // Refusals between the prompts, not before them: both suffer from whatever else this machine does.
     std::vector<Span> refusals;
+    const std::int32_t whole = cell.context_tokens + cell.prompt_tokens;
     const auto refuse = [&] {
-      if (const auto took = load_.refusal(cell.prompt_tokens)) refusals.push_back(*took);
+      if (const auto took = load_.refusal(whole)) refusals.push_back(*took);
     };
     refuse();  // connects
     refusals.clear();
+    const StreamPlan plan{Span(), whole, 1, cell.context_tokens > 0 ? load_.context(cell.context_tokens) : nullptr};
+    std::vector<StreamRecord> uncached;
+    if (cell.context_tokens > 0) uncached = load_.run({&plan, 1}, stop_);
     std::vector<StreamRecord> records;
     const Instant begin = net::steady_now();
     if (cell.rate_per_s > 0) {
       for (std::size_t i = 0; i < kLeastPrompts; ++i) refuse();
       records = load_.run(arrivals(cell), stop_);
     } else {
-      const StreamPlan plan{Span(), cell.prompt_tokens, 1};
       while (!stop_ && (records.size() < kLeastPrompts || net::steady_now() - begin < options_.prefill_time)) {
         auto one = load_.run({&plan, 1}, stop_);
         records.push_back(std::move(one.front()));
@@ -135,11 +141,42 @@ class Pass {
     }
     if (stop_) return "";
     if (auto why = problem(records, tap_ == nullptr); !why.empty()) return why;
+    if (cell.context_tokens > 0) {
+      if (auto why = without_cache(cell, uncached, records); !why.empty()) return why;
+    }
     std::ranges::sort(refusals);
     const Span overhead = refusals.empty() ? Span() : refusals[refusals.size() / 2];
     if (tap_ != nullptr) pause(Span::ms(60));
     const auto steps = tap_ != nullptr ? tap_->prompt_steps(begin, net::steady_now()) : prompt_steps(records, overhead);
     if (steps.empty()) return "no step of prompts was seen";
+    return add_prompts(begin, steps);
+  }
+
+  /// Sets how many tokens of each prompt were cached, where the engine does not report it: its context, if the cache
+  /// made it faster. Empty, or that the cache did not have it.
+  static std::string without_cache(const Cell& cell, const std::vector<StreamRecord>& uncached,
+                                   std::vector<StreamRecord>& records) {
+    if (auto why = problem(uncached, false); !why.empty()) return why;
+    std::vector<Span> times;
+    for (auto& r : records) {
+      if (r.tokens.empty() || uncached.front().tokens.empty()) return "an answer had no token";
+      if (r.cached_tokens >= 0) {
+        if (r.cached_tokens >= cell.context_tokens / kLeastContext) continue;
+        return fmt::format("only {} of the {} tokens were in the engine's prefix cache", r.cached_tokens,
+                           cell.context_tokens);
+      }
+      r.cached_tokens = cell.context_tokens / kTextBlockTokens * kTextBlockTokens;
+      times.push_back(r.tokens.front() - r.sent);
+    }
+    if (times.empty()) return "";
+    std::ranges::sort(times);
+    const Span whole = uncached.front().tokens.front() - uncached.front().sent;
+    if (times[times.size() / 2].seconds() < kCached * whole.seconds()) return "";
+    return fmt::format("no faster than the whole prompt ({:.1f} ms): the engine has no prefix cache", whole.millis());
+  }
+
+  /// A row for each kind of step.
+  std::string add_prompts(Instant begin, const std::vector<PromptStep>& steps) {
     const Instant end = steps.back().end;
     Span busy;
     for (const auto& s : steps) busy += s.end - s.begin;
@@ -152,14 +189,15 @@ class Pass {
       drawn = Milliwatts(std::max<std::int64_t>(0, static_cast<std::int64_t>(all / busy.ns())));
     }
     // Steps of about as many tokens make one row; with one prompt length that is all of them.
-    std::map<std::pair<std::int32_t, std::int64_t>, std::vector<PromptStep>> alike;
-    for (const auto& s : steps) alike[{s.requests, s.tokens / 64}].push_back(s);
+    std::map<std::tuple<std::int32_t, std::int64_t, std::int64_t>, std::vector<PromptStep>> alike;
+    for (const auto& s : steps) alike[{s.requests, s.tokens / 64, s.context_tokens / 64}].push_back(s);
     for (auto& [key, group] : alike) {
       std::ranges::sort(group, {}, [](const PromptStep& s) { return s.end - s.begin; });
       const PromptStep& middle = group[group.size() / 2];
       ProfileRow row;
       row.requests = middle.requests;
       row.prompt_tokens = middle.tokens;
+      row.kv_tokens = middle.context_tokens;
       row.steps = std::ssize(group);
       row.step = middle.end - middle.begin;
       row.power = drawn;
@@ -207,7 +245,7 @@ void keep_within(std::int64_t context_tokens, ProfileOptions& options, std::vect
   if (context_tokens == 0) return;
   options.longest_prompt = std::clamp<std::int64_t>(context_tokens - 1, 1, options.longest_prompt);
   std::erase_if(options.grid.cells, [&](const Cell& cell) {
-    if (std::int64_t{cell.prompt_tokens} + cell.output_tokens <= context_tokens) return false;
+    if (std::int64_t{cell.context_tokens} + cell.prompt_tokens + cell.output_tokens <= context_tokens) return false;
     notes.push_back(
         fmt::format("{}: left out, the engine takes {} tokens of prompt and output", describe(cell), context_tokens));
     return true;

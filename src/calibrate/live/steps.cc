@@ -115,7 +115,9 @@ std::vector<PromptStep> prompt_steps(std::span<const StreamRecord> streams, Span
       previous = order[j]->tokens.front();
       earliest = std::min(earliest, order[j]->sent);
       ++step.requests;
-      step.tokens += order[j]->prompt_tokens;
+      const std::int64_t cached = std::max<std::int64_t>(0, order[j]->cached_tokens);
+      step.tokens += order[j]->prompt_tokens - cached;
+      step.context_tokens += cached;
     }
     step.end = order[i + (j - i) / 2]->tokens.front();
     step.begin = earliest + overhead;

@@ -16,6 +16,7 @@ struct StreamRecord {
   Instant sent;
   std::vector<Instant> tokens;          ///< arrival time of each event with text
   std::int64_t prompt_tokens = 0;       ///< as counted by the engine, or as requested
+  std::int64_t cached_tokens = -1;      ///< of them, from a prefix cache; -1: not reported
   std::int64_t completion_tokens = -1;  ///< as counted by the engine; -1: not reported
   std::string failure;                  ///< empty: it ended normally
 };
@@ -47,16 +48,17 @@ struct Stretch {
 /// Cuts it into up to `parts` stretches of at least `least` steps each.
 [[nodiscard]] std::vector<Stretch> stretches(const Lockstep& run, std::int64_t parts, std::int64_t least);
 
-/// A step that computes whole prompts, inferred from first tokens that arrive together.
+/// A step that computes prompts.
 struct PromptStep {
   Instant begin, end;
   std::int32_t requests = 0;
-  std::int64_t tokens = 0;
+  std::int64_t tokens = 0;          ///< computed
+  std::int64_t context_tokens = 0;  ///< before them, of all requests: from a prefix cache or an earlier chunk
 };
 
-/// First tokens less than 2 ms apart come from one step. It began when the previous one ended or, if the engine was
-/// idle, `overhead` after its earliest request was sent: the round trip without the step. Valid if prompts are not
-/// split over steps.
+/// Infers steps from first tokens: those less than 2 ms apart come from one step. It began when the previous one ended
+/// or, if the engine was idle, `overhead` after its earliest request was sent: the round trip without the step. Valid
+/// if prompts are not split over steps.
 [[nodiscard]] std::vector<PromptStep> prompt_steps(std::span<const StreamRecord> streams, Span overhead);
 
 }  // namespace wattle::calibrate

@@ -97,10 +97,10 @@ TEST(Steps, PromptsThatCameTogetherAreOneStep) {
   const auto at = [](std::int64_t us) { return Instant() + Span::us(us); };
   std::vector<StreamRecord> all(4);
   // Two at once on an idle engine; one that waited for them; one alone later.
-  all[0] = {at(0), {at(50'000)}, 100, 1, ""};
-  all[1] = {at(100), {at(50'200)}, 200, 1, ""};
-  all[2] = {at(10'000), {at(90'000)}, 300, 1, ""};
-  all[3] = {at(200'000), {at(230'000)}, 400, 1, ""};
+  all[0] = {at(0), {at(50'000)}, 100, -1, 1, ""};
+  all[1] = {at(100), {at(50'200)}, 200, -1, 1, ""};
+  all[2] = {at(10'000), {at(90'000)}, 300, -1, 1, ""};
+  all[3] = {at(200'000), {at(230'000)}, 400, -1, 1, ""};
   const auto steps = prompt_steps(all, Span::ms(1));
   ASSERT_EQ(steps.size(), 3U);
   EXPECT_EQ(steps[0].requests, 2);
@@ -109,6 +109,18 @@ TEST(Steps, PromptsThatCameTogetherAreOneStep) {
   EXPECT_EQ(steps[0].end, at(50'200));
   EXPECT_EQ(steps[1].begin, at(50'200)) << "it waited: no way to subtract";
   EXPECT_EQ(steps[2].end - steps[2].begin, Span::ms(29));
+}
+
+TEST(Steps, PromptTokensFromACacheAreContext) {
+  std::vector<StreamRecord> all(1);
+  all[0].sent = Instant() + Span::ms(10);
+  all[0].tokens = {Instant() + Span::ms(30)};
+  all[0].prompt_tokens = 4'352;
+  all[0].cached_tokens = 4'096;
+  const auto steps = prompt_steps(all, Span());
+  ASSERT_EQ(steps.size(), 1U);
+  EXPECT_EQ(steps[0].tokens, 256);
+  EXPECT_EQ(steps[0].context_tokens, 4'096);
 }
 
 }  // namespace

@@ -85,6 +85,7 @@ class Stream final : public net::ResponseHandler {
         closed_at_.reset();
         record_.completion_tokens = facts.completion_tokens;
         if (facts.prompt_tokens > 0) record_.prompt_tokens = facts.prompt_tokens;
+        record_.cached_tokens = facts.cached_tokens;
       }
     }
   }
@@ -135,7 +136,7 @@ struct StreamLoad::Impl {
 
   [[nodiscard]] std::string_view target() const { return loadgen::completion_target(form); }
   [[nodiscard]] std::string body(const StreamPlan& plan, std::string of_model) {
-    const loadgen::Prompt prompt{plan.prompt_tokens, nullptr, hash_of(0, serial++)};
+    const loadgen::Prompt prompt{plan.prompt_tokens, plan.context, hash_of(0, serial++)};
     return loadgen::completion_body({form, std::move(of_model), prompt, plan.output_tokens, true});
   }
   Whole::Answer fetch(std::string_view method, std::string_view path, std::string sent) {
@@ -201,6 +202,12 @@ Result<std::string> StreamLoad::page(const std::string& path) {
 }
 
 void StreamLoad::use_model(const std::string& model) { impl_->model = model; }
+
+PromptContent StreamLoad::context(std::int32_t tokens) {
+  std::vector<std::uint64_t> ids(static_cast<std::size_t>(tokens / kTextBlockTokens));
+  for (auto& id : ids) id = hash_of(1, impl_->serial++);
+  return chained(kTextBlockTokens, ids);
+}
 
 std::vector<StreamRecord> StreamLoad::run(std::span<const StreamPlan> plans, const std::atomic<bool>& stop) {
   std::vector<StreamRecord> records(plans.size());

@@ -20,6 +20,7 @@ struct StreamPlan {
   Span at;  ///< since the start of the run
   std::int32_t prompt_tokens = 1;
   std::int32_t output_tokens = 1;
+  PromptContent context = nullptr;  ///< what it begins with, as others do
 };
 
 /// One endpoint and its connections. Calls block; only one at a time.
@@ -41,8 +42,10 @@ class StreamLoad {
   [[nodiscard]] Result<std::string> page(const std::string& path);
   void use_model(const std::string& model);
 
-  /// Sends each request at its time and waits for all; `stop` aborts them. No two prompts share a prefix, so that no
-  /// prefix cache answers.
+  /// Of a prompt's first tokens, rounded down to whole blocks of kTextBlockTokens; no two calls give the same.
+  [[nodiscard]] PromptContent context(std::int32_t tokens);
+  /// Sends each request at its time and waits for all; `stop` aborts them. Beyond their contexts no two prompts are
+  /// equal, so that a prefix cache has nothing else of them.
   [[nodiscard]] std::vector<StreamRecord> run(std::span<const StreamPlan> plans, const std::atomic<bool>& stop);
 
   /// Time in which the endpoint refuses a prompt of this length for an unknown model: the round trip, and parsing of

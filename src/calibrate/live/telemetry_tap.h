@@ -33,10 +33,7 @@ class TelemetryTap {
     Instant at;
     bool at_start = false;
     Span wall;
-    std::int32_t prefills = 0;
-    std::int32_t decodes = 0;
-    std::int64_t prompt_tokens = 0;
-    std::int64_t kv_tokens = 0;
+    StepShape shape;
   };
   explicit TelemetryTap(telemetry::FpmSubscriber subscriber);
   void run();
