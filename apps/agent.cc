@@ -85,33 +85,33 @@ Result<EngineFlag> parse_engine(const std::string& text) {
   return flag;
 }
 
-/// Errors: none is said; two are named alike, so that nobody could say whose GPUs are whose.
+/// Errors: no engine is given; two have the same name.
 Result<std::vector<EngineFlag>> parse_engines(const std::vector<std::string>& texts) {
   if (texts.empty()) {
     return bad_input("--engine",
-                     "is needed at least once; --config has it from this node's [[worker]]s, or [agent] says it");
+                     "is needed at least once; --config takes it from this node's [[worker]]s or from [agent]");
   }
   std::vector<EngineFlag> engines;
   for (const auto& text : texts) {
     auto engine = parse_engine(text);
     if (!engine) return std::unexpected(engine.error());
     if (std::ranges::find(engines, engine->endpoint, &EngineFlag::endpoint) != engines.end()) {
-      return bad_input("--engine " + text, "is the second at " + engine->endpoint + ": an engine has one of its own");
+      return bad_input("--engine " + text, "is the second at " + engine->endpoint + ": each engine needs its own");
     }
     engines.push_back(std::move(*engine));
   }
   return engines;
 }
 
-/// What is refused of engines before anything is measured for them.
+/// Checks that need no measurement.
 Result<void> check(const std::vector<EngineFlag>& engines, const Flags& flags, const experiment::LiveFleet& fleet) {
   for (const auto& engine : engines) {
-    // Where the gateway decides, it is the gateway that has to know more.
+    // Where the gateway decides clocks, the agent needs fewer facts.
     if (!systems::clock_shares_admission(fleet.recipe(), engine.role)) {
       if (auto known = fleet.check_scenario(static_cast<std::int32_t>(engine.gpus.size())); !known) return known;
     } else if (flags.shadow) {
       return bad_input("--shadow", fleet.recipe().name +
-                                       " decides its clocks at the gateway: there its mode is said "
+                                       " decides its clocks at the gateway: set its mode there "
                                        "(--set frequency.mode=shadow)");
     }
   }
@@ -177,7 +177,7 @@ std::string gpu_library(const Flags& flags) {
   return flags.zeusd.empty() ? flags.nvml : fmt::format("zeusd:{},{}", flags.zeusd, flags.nvml);
 }
 
-/// For an operator: what a dead agent has left.
+/// For an operator: releases the locks of an agent that died.
 Result<int> unlock(const Flags& flags) {
   const auto gpus = node::open_gpus(gpu_library(flags));
   if (!gpus) return std::unexpected(gpus.error());
@@ -210,7 +210,7 @@ Result<int> run(const Flags& flags) {
   auto engines = make_engines(*wanted, flags, *fleet);
   if (!engines) return std::unexpected(engines.error());
 
-  hear_end_signals();
+  handle_end_signals();
 
   node::AgentOptions options;
   options.keeper.library = gpu_library(flags);
@@ -238,7 +238,7 @@ Result<int> run(const Flags& flags) {
       [&agent, &fleet](std::shared_ptr<net::Exchange> e) {
         node::answer(**agent, *e, [&fleet] {
           return fmt::format(
-              "# HELP wattle_agent_belief_extrapolations_total Predictions asked for outside the range that their "
+              "# HELP wattle_agent_belief_extrapolations_total Predictions outside the range that their "
               "belief was measured in\n"
               "# TYPE wattle_agent_belief_extrapolations_total counter\n"
               "wattle_agent_belief_extrapolations_total {}\n",

@@ -53,7 +53,7 @@ Result<feeds::Feed> ask_source(const feeds::Query& query, const std::string& key
   const auto said = fetch(query, *request, timeout, stop);
   if (!said) return std::unexpected(said.error());
   auto feed = feeds::parse_answer(query, *said, request->url);
-  // what a server sends is not the caller's mistake
+  // a bad response is the server's fault, not the caller's
   if (!feed) return external_failure(feed.error().where, feed.error().what);
   return feed;
 }

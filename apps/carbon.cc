@@ -1,4 +1,4 @@
-// `wattle carbon`: what a carbon source says, as CSV or JSON. Warnings go to stderr.
+// `wattle carbon`: prints the data of a carbon source as CSV or JSON. Warnings go to stderr.
 #include <fmt/core.h>
 
 #include <memory>
@@ -65,11 +65,11 @@ Result<feeds::Query> query_of(const CarbonFlags& flags, Source source) {
   return query;
 }
 
-/// What would do nothing beside --file.
+/// Refuses flags that have no effect with --file.
 Result<void> check_file_flags(const CarbonFlags& flags, bool of_source) {
   for (const auto& [flag, value] :
        {std::pair{"--wish", &flags.wish}, {"--key-file", &flags.key_file}, {"--base-url", &flags.base_url}}) {
-    if (!value->empty()) return bad_input(flag, "says what a source is asked, and how; with --file none is asked");
+    if (!value->empty()) return bad_input(flag, "applies to queries of a source; --file makes none");
   }
   if (!of_source && !flags.zone.empty()) return bad_input("--zone", "a CSV holds one zone, and does not say which");
   if (of_source && !flags.column.empty()) return bad_input("--column", "is for csv-watttime; an answer has none");

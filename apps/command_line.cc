@@ -23,7 +23,7 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-/// What the file of --config gave the run that is under way.
+/// Flags of the present run that came from the file of --config.
 std::vector<config::FlagText> given_by_file;
 
 /// With the file's line where that is what stated the flag.
@@ -215,14 +215,14 @@ void Command::callback(std::function<void()> run) { app_->callback(std::move(run
 
 namespace {
 
-/// 0, or 3 when what was printed could not all be written: a full disk, a closed pipe.
+/// 0, or 3 if the output could not be written completely: a full disk, a closed pipe.
 int output_failure(const std::string& name) {
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return 0;
   net::say(name + ": standard output: cannot be written");
   return 3;
 }
 
-/// What is given for one of these flags, as `--flag value` or `--flag=value`; none: it is not.
+/// The value of one of these flags, as `--flag value` or `--flag=value`; none: not given.
 std::optional<std::string> given(const Words& words, const Words& flags) {
   for (std::size_t i = 0; i < words.size(); ++i) {
     for (const std::string& flag : flags) {
@@ -233,7 +233,7 @@ std::optional<std::string> given(const Words& words, const Words& flags) {
   return std::nullopt;
 }
 
-/// As a word of its own: --admin is not --admin-user.
+/// As a whole word: --admin is not --admin-user.
 bool names(const std::string& text, const std::string& flag) {
   const auto in_name = [](char c) { return c == '-' || std::isalnum(static_cast<unsigned char>(c)) != 0; };
   for (std::size_t at = text.find(flag); at != std::string::npos; at = text.find(flag, at + 1)) {
@@ -258,7 +258,7 @@ Result<std::vector<config::FlagText>> add_flags_of_file(CLI::App& app, Words& wo
   }
   const Words on_line = words;
   for (config::FlagText& flag : all) {
-    // What says where flags come from, or asks about them, is no flag of a file.
+    // Flags that select or inspect the configuration are not allowed in a file.
     for (const char* name : {"--config", "--node", "--help", "--check"}) {
       if (flag.name == name) return bad_input(flag.where, fmt::format("{} is only for the command line", name));
     }
@@ -335,7 +335,7 @@ int run_program(const std::string& name, const std::string& help, std::span<char
     const int code = app.exit(asked);
     return code == 0 ? output_failure(name) : code;
   } catch (const CLI::RequiredError& error) {
-    // What is missing is said before what is too much; but a flag nobody knows is the likelier mistake.
+    // Missing flags are reported before surplus arguments, but unknown flags first: they are the likelier mistake.
     Words unknown = app.remaining(true);
     std::erase_if(unknown, [](const std::string& word) { return !word.starts_with("-"); });
     unknown.empty() ? app.exit(error) : app.exit(CLI::ExtrasError(name, unknown));

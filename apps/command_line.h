@@ -24,7 +24,7 @@ namespace wattle::apps {
 /// Prints "wattle: where: what" to stderr and returns the exit code for this kind of error.
 int fail(const Error& error);
 
-/// What a value has to be. A flag's help shows it, and a value that fails is a usage error.
+/// A condition on a flag's value. The help shows it; a value that fails is a usage error.
 class Check {
  public:
   explicit Check(CLI::Validator&& validator);
@@ -53,7 +53,7 @@ class Flag {
   Flag& capture_default_str();  ///< help shows the variable's value of now
   Flag& default_str(const std::string& text);
   Flag& delimiter(char between);         ///< of a list given as one argument
-  Flag& allow_extra_args(bool allowed);  ///< whether a list goes on in the arguments that follow
+  Flag& allow_extra_args(bool allowed);  ///< whether the arguments that follow belong to the list
   Flag& excludes(const Flag& other);
   Flag& description(const std::string& help);
 
@@ -71,7 +71,7 @@ class Command {
   template <typename T>
   Flag add_option(const std::string& name, T& into, const std::string& help = "");
   Flag add_option_function(const std::string& name, const std::function<void(double)>& take, const std::string& help);
-  /// `take` gets a value that `problem` (what is wrong with it; empty: nothing) has passed.
+  /// `take` gets a value that passed `problem` (which returns what is wrong, or "").
   Flag add_text_option(const std::string& name, const std::function<void(const std::string&)>& take,
                        const std::function<std::string(const std::string&)>& problem, const std::string& help);
   Flag add_flag(const std::string& name, bool& into, const std::string& help);
@@ -88,9 +88,9 @@ class Command {
 using FlagsOfFile = std::function<Result<void>(const std::string& subcommand, const std::string& file,
                                                const std::string& node, std::vector<config::FlagText>& to)>;
 
-/// Declares a program's subcommands and parses the arguments, which runs the callback of the subcommand chosen. Flags
-/// of a file stand behind those that are given: the command line wins. Adds `man` and `completion`. Returns the exit
-/// code: `exit_code` after the callback, 0 after --help, 2 for wrong usage, 1 for what a callback threw.
+/// Declares a program's subcommands and parses the arguments, which runs the callback of the chosen subcommand. Flags
+/// of the command line take precedence over those of a file. Adds `man` and `completion`. Returns the exit code:
+/// `exit_code` after the callback, 0 after --help, 2 for wrong usage, 1 for an exception of a callback.
 int run_program(const std::string& name, const std::string& help, std::span<char* const> arguments,
                 const std::function<void(Command, int& exit_code)>& declare, const FlagsOfFile& flags_of_file);
 

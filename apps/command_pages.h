@@ -1,5 +1,5 @@
 #pragma once
-// Manual pages and shell completion, made from the commands and flags as they are declared.
+// Manual pages and shell completion, generated from the declared commands and flags.
 #include <string>
 #include <vector>
 

@@ -1,4 +1,4 @@
-// `wattle config`: check a file and print what is in force; write the reference pages.
+// `wattle config`: checks a file and prints the resulting configuration; writes the reference pages.
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -34,7 +34,7 @@ struct ReferenceFlags {
 
 using Kind = config::Project::Kind;
 
-/// A path as it is, else the scenario, recipe, GPU or LLM of that name, in this order.
+/// A path if the file exists, else the scenario, recipe, GPU or LLM of that name, in this order.
 Result<std::string> find_any(const config::Project& home, const std::string& name) {
   std::string known;
   std::error_code none;
@@ -87,7 +87,7 @@ const char* name_of(config::FileKind kind) {
   return "";
 }
 
-/// Each process of a deployment looks at what it would get; what is wrong it has said then.
+/// Runs each process of a deployment with --check; the processes print their errors.
 Result<void> check_processes(const config::Deployment& deployment, const std::string& file) {
   std::vector<std::vector<std::string>> processes{{"gateway"}};
   for (const auto& node : deployment.nodes()) processes.push_back({"agent", "--node", node.name});

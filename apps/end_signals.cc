@@ -31,11 +31,11 @@ bool end_wanted_at_once() { return wanted_at_once; }
 
 void want_end() { wanted = true; }
 
-void hear_end_signals(SecondSignal second) {
+void handle_end_signals(SecondSignal second) {
   outlive_failed_writes();
   struct sigaction action {};
   action.sa_handler = [](int) { wanted = true; };
-  if (second == SecondSignal::IsHeard) {
+  if (second == SecondSignal::IsReported) {
     action.sa_handler = [](int) {
       if (!wanted.exchange(true)) return;
       wanted_at_once = true;

@@ -14,7 +14,8 @@
 namespace wattle::apps {
 namespace {
 
-/// An option's unit for its help, unless the flag's name has it (-ms, -gb-per-gpu) or the text names what is counted.
+/// The unit of an option for its help, unless the flag's name has it (-ms, -gb-per-gpu) or the text names what is
+/// counted.
 std::string unit_beside(const config::OptionSpec& option) {
   std::string symbol = option.unit;
   std::ranges::transform(symbol, symbol.begin(), [](unsigned char c) { return std::tolower(c); });

@@ -1,6 +1,6 @@
 #pragma once
-// The flags that say how an engine schedules and stores, alike for everyone who has to know: the mock engine, which
-// does it, and agent and gateway, which believe it.
+// Flags of an engine's scheduling and KV cache, the same for the mock engine, which implements them, and for agent and
+// gateway, whose beliefs follow from them.
 #include <map>
 #include <string>
 
@@ -20,7 +20,7 @@ namespace wattle::apps {
 /// `options` outlives the parsing.
 void add_engine_flags(Command command, engine::EngineOptions& options);
 
-/// --recipe (default as it stands in `options`), --set, --gpu, --llm and those of the engine. `options` outlives the
+/// --recipe (default: the one in `options`), --set, --gpu, --llm and those of the engine. `options` outlives the
 /// parsing.
 void add_fleet_flags(Command command, experiment::LiveFleetOptions& options);
 
@@ -31,15 +31,14 @@ struct ClockObjectives {
   double tbt_ms = 0.0;
 };
 
-/// What a process with these flags believes of the fleet, by name: what gateway and agents compare (AgentLinksOptions,
-/// AgentOptions).
+/// Facts of the fleet by name that gateway and agents must agree on and compare (AgentLinksOptions, AgentOptions).
 [[nodiscard]] std::map<std::string, std::string> fleet_facts(const experiment::LiveFleetOptions& options,
                                                              const systems::Recipe& recipe,
                                                              const ClockObjectives& objectives);
 
 /// --config: a deployment file, read before the flags are (main.cc). `file` outlives the parsing.
 void add_config_flag(Command command, std::string& file);
-/// --check: what is wrong with flags and --config is said, and nothing is started.
+/// --check: validates flags and --config, prints errors and starts nothing.
 void add_check_flag(Command command, bool& check);
 
 }  // namespace wattle::apps

@@ -24,7 +24,7 @@ inline void print_clamped(std::int64_t prompts, std::int64_t outputs, const char
   if (prompts + outputs > 0) fmt::print("{} prompts and {} outputs were clamped to {}\n", prompts, outputs, limits);
 }
 
-/// Says where simulated hardware left what was measured of it.
+/// Prints where the simulated hardware was used beyond its measurements.
 inline void print_extrapolated(const journal::RunSummary& run) {
   for (const std::string& sentence : run.extrapolated) fmt::print("{}: extrapolated: {}\n", run.recipe, sentence);
 }

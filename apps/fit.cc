@@ -111,7 +111,7 @@ int leave_models_out(const FitFlags& flags, const fidelity::Catalog& catalog,
   return 0;
 }
 
-/// Adds the rows that fits of `gpus` (and conventions chosen by hand) may see to the list beside the profiles.
+/// Adds the rows that fits of `gpus` and constants chosen by hand have seen to the list next to the profiles.
 Result<std::size_t> record_seen(const std::string& out, const std::vector<std::string>& gpus,
                                 const std::vector<fidelity::Experiment>& experiments) {
   const std::string file = fmt::format("{}/{}", out, fidelity::kSeenRows);
@@ -164,7 +164,7 @@ int fit_shipped(const FitFlags& flags) {
   if (!catalog) return fail(catalog.error());
   const std::string data = flags.data.empty() ? config::data_dir() : flags.data;
   if (data.empty()) return fail({ErrorKind::BadInput, "--data", "name the folder of data sets, or set WATTLE_DATA"});
-  setenv("WATTLE_DATA", data.c_str(), 1);  // what the evaluations read
+  setenv("WATTLE_DATA", data.c_str(), 1);  // the evaluations read it
   const auto all = fidelity::collect(data, *catalog);
   if (!all) return fail(all.error());
   if (flags.by_model) return leave_models_out(flags, *catalog, all->experiments);
@@ -189,7 +189,7 @@ int fit_shipped(const FitFlags& flags) {
     const fidelity::FitOutcome outcome = fidelity::fit_gpu(gpu, *catalog, all->experiments, flags.threads);
     const config::LoadedProfile profile{outcome.profile, outcome.provenance};
     const std::string text = config::to_text(profile, outcome.notes);
-    // What is written is what later kinds, and every reader of the file, start from.
+    // Later fits and all readers start from the written, rounded values.
     const auto rounded = config::profile_from_text(text, gpu + ".toml");
     if (!rounded) return fail(rounded.error());
     catalog->profiles[gpu] = rounded->factors;

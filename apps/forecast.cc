@@ -1,4 +1,4 @@
-// `wattle forecast bench`: every forecaster on held-out real data, beside persistence and seasonal-naive.
+// `wattle forecast bench`: every forecaster on held-out real data, compared with persistence and seasonal-naive.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -28,7 +28,7 @@ struct BenchFlags {
   bool json = false;
 };
 
-/// A forecaster as it is listed: one kind may take part twice.
+/// A forecaster in the table; the same kind may appear twice.
 struct Entrant {
   std::string name;
   std::unique_ptr<Forecaster> forecaster;
@@ -78,7 +78,7 @@ std::vector<Entrant> entrants(const ForecastTask& task, const BenchFlags& flags,
                           .batch = task.values.size() > 1 ? 16U : 64U,
                           .seed = flags.seed};
   for (const char* kind : {"lstm", "gru-graph"}) {
-    if (std::string_view(kind) == "gru-graph" && task.values.size() < 2) continue;  // nobody to share with
+    if (std::string_view(kind) == "gru-graph" && task.values.size() < 2) continue;  // a graph needs other series
     if (Forecaster* made = neural(kind, &wanted)) out.push_back({kind, std::unique_ptr<Forecaster>(made)});
   }
   return out;
@@ -95,7 +95,7 @@ Result<Row> run(const ForecastTask& task, Entrant entrant) {
     return bad_input(task.what,
                      fmt::format("{} steps are left to learn from; {} needs {}", task.train, row.name, needed));
   }
-  // A short past has room for the origins of its margins only if they are closer to each other.
+  // With little history, the origins for calibration have to be closer to each other.
   const auto learned = static_cast<std::size_t>(static_cast<double>(task.train) * (1.0 - margins.held_back));
   const std::size_t used = std::max(learned, entrant.forecaster->context()) + task.horizon;
   const std::size_t room = task.train > used ? task.train - used : 0;
@@ -178,7 +178,7 @@ nlohmann::json to_json(const ForecastTask& task, const std::vector<Row>& rows,
           {"left_out", left_out}};
 }
 
-/// The tasks asked for, each loaded when its turn comes.
+/// The tasks that were named, each loaded when it is run.
 Result<std::vector<std::function<Result<ForecastTask>()>>> tasks_of(const BenchFlags& flags) {
   std::vector<std::function<Result<ForecastTask>()>> tasks;
   if (!flags.own.file.empty()) {
@@ -218,7 +218,7 @@ int bench(const BenchFlags& flags) {
         rows.push_back(std::move(*row));
         continue;
       }
-      if (rows.size() < 2) return fail(row.error());  // the first two are what the others are compared with
+      if (rows.size() < 2) return fail(row.error());  // the others are compared with the first two
       fmt::print(stderr, "wattle: {} is left out: {}\n", name, row.error().message());
       left_out.push_back(name);
     }

@@ -1,5 +1,5 @@
-// `wattle forecast length`: predictors of output lengths compared on a file of prompts and answers, trained from it for
-// later, and asked.
+// `wattle forecast length`: compares predictors of output lengths on a file of prompts and answers, trains one for
+// later use, and queries it.
 #include <fmt/core.h>
 #include <fmt/ranges.h>
 
@@ -40,7 +40,7 @@ struct LengthFlags {
 
 /// The borders of classes: those given, else the recipe's, else FREESH's first partition's.
 Result<std::vector<std::int32_t>> borders_of(const LengthFlags& flags) {
-  if (!flags.below.empty() && !flags.recipe.empty()) return bad_input("--below", "--recipe says the borders, too");
+  if (!flags.below.empty() && !flags.recipe.empty()) return bad_input("--below", "--recipe states the borders, too");
   std::vector<std::int32_t> borders = flags.below;
   if (!flags.recipe.empty()) {
     const auto loaded = systems::load_recipe(flags.recipe, {}, config::project());

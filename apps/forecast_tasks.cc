@@ -87,7 +87,7 @@ Result<ForecastTask> load_feeds(const std::string& folder, const std::vector<std
   return task;
 }
 
-/// 2024 in the zones whose rows are not all estimated.
+/// 2024, in the zones that have rows which are not estimated.
 Result<ForecastTask> average_emissions(const std::string& data) {
   std::vector<std::string> files;
   for (const char* zone : {"AU-NSW", "AU-VIC", "BR-SP", "CA-ON", "CL-SIC", "DE-LU", "GB", "KR", "SG", "US-CAL-CISO",

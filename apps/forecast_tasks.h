@@ -1,5 +1,5 @@
 #pragma once
-// What forecasters are compared on: real series, how much of each may be learned from, and the question asked of it.
+// Tasks of the forecast bench: real series, the part used for training, and the horizon to predict.
 #include <cstddef>
 #include <string>
 #include <string_view>
@@ -36,15 +36,15 @@ struct ForecastTask {
 /// Errors: no such task; a missing or malformed file under `data`.
 [[nodiscard]] Result<ForecastTask> load_forecast_task(std::string_view name, const std::string& data);
 
-/// A series of one's own: two columns of a CSV, whose rows ascend in equal steps that divide a day; its last quarter is
-/// held out.
+/// A user's series: two columns of a CSV with ascending rows at equal steps that divide a day; its last quarter is held
+/// out.
 struct OwnSeries {
   std::string file;
   std::string time = "time";
   std::string value = "value";
   std::size_t horizon = 12;  ///< steps
 };
-/// Errors: with file and line; less than four days to learn from; a horizon of no step, or beyond what is held out.
+/// Errors: with file and line; less than four days of training data; a horizon of no step, or beyond the held-out part.
 [[nodiscard]] Result<ForecastTask> load_own_series(const OwnSeries& own);
 
 }  // namespace wattle::apps

@@ -117,7 +117,7 @@ Result<void> read_service(const GatewayFlags& flags, const systems::Recipe& reci
     if (!loaded) return std::unexpected(loaded.error());
     scenario = std::move(*loaded);
   }
-  // What a flag states holds instead of the scenario's [slo].
+  // Objectives of the flags replace the scenario's [slo].
   const bool stated = options.slo.ttft || options.slo.itl || options.slo.tbt || options.slo.e2e;
   if (stated) scenario.slo = options.slo;
   options.service = config::make_service(scenario, recipe.classes);
@@ -159,7 +159,7 @@ Result<void> read_sites(const GatewayFlags& flags, gateway::GatewayOptions& opti
   return {};
 }
 
-/// What the flags say by themselves.
+/// Reads the flags that do not depend on other files.
 Result<void> read_flags(const GatewayFlags& flags, gateway::GatewayOptions& options,
                         std::vector<config::SiteSource>& sources) {
   const auto bind = [](const std::string& text, const char* flag, net::ServerOptions& out) -> Result<void> {
@@ -218,7 +218,7 @@ Result<void> read_flags(const GatewayFlags& flags, gateway::GatewayOptions& opti
   return {};
 }
 
-/// The ledger goes by what sources say of the sites that name one.
+/// Sources for the sites that name one; the ledger books by their values.
 std::unique_ptr<SourceWatch> watch_books(std::vector<config::SiteSource> sources, std::int64_t unix_ns_at_zero,
                                          gateway::Gateway& gateway) {
   auto watch = std::make_unique<SourceWatch>(
@@ -254,15 +254,15 @@ Result<void> run_gateway(const GatewayFlags& flags) {
       fleet_facts(flags.fleet, fleet.recipe(), {flags.ttft_slo_ms, flags.itl_slo_ms, flags.tbt_slo_ms});
   options.agents.differ = [](const std::string& url, const std::vector<std::string>& differences) {
     if (differences.empty()) {
-      net::log_line(net::LogLevel::Info, "the agent believes what we do again", {{"agent", std::string_view(url)}});
+      net::log_line(net::LogLevel::Info, "the agent's beliefs agree again", {{"agent", std::string_view(url)}});
     }
     for (const auto& what : differences) {
-      net::log_line(net::LogLevel::Warning, "the agent believes something else",
+      net::log_line(net::LogLevel::Warning, "the agent's beliefs differ",
                     {{"agent", std::string_view(url)}, {"what", std::string_view(what)}});
     }
   };
 
-  // Before any thread starts, so that all of them inherit the mask and only this one hears the signal.
+  // Before any thread starts, so that all threads inherit the mask and only this one gets the signal.
   const sigset_t signals = block_end_signals();
 
   journal::Sink nowhere;
@@ -322,13 +322,13 @@ Result<void> run_gateway(const GatewayFlags& flags) {
     fmt::print("wattle gateway: arrived {}, finished {}, rejected {}, failed {}, cancelled {}, in flight {}\n",
                counts.arrived, counts.finished, counts.rejected, counts.failed, counts.cancelled, counts.in_flight);
   if (fleet.extrapolations() > 0) {
-    net::log_line(net::LogLevel::Warning, "predictions were asked for outside what predictor_file was measured on",
+    net::log_line(net::LogLevel::Warning, "predictions were outside the range that predictor_file was measured in",
                   {{"predictions", fleet.extrapolations()}});
   }
   return {};
 }
 
-/// How long what is waited for.
+/// Timeouts.
 void add_patience_flags(Command& command, GatewayFlags& flags) {
   command
       .add_option("--unready-wait-s", flags.unready_wait_s,
@@ -377,7 +377,7 @@ void add_gateway(Command app, int& exit_code) {
       "repeatable. fpm: where it "
       "publishes forward-pass metrics; without, its load is inferred from the streams relayed, and agents name it by "
       "its URL. "
-      "load=orca: its load is asked for with each request, in a header, instead of by reading its gauges. "
+      "load=orca: its load is requested with each request, in a header, instead of by reading its gauges. "
       "model: one of --model that it has; without, all of them");
   command.add_option("--model", flags->models, "a model name clients may ask for; repeatable")
       .required()

@@ -11,7 +11,7 @@ namespace wattle::apps {
 
 namespace {
 
-/// What its options leave open, and what is refused of it before anything is measured for it.
+/// Fills in defaults and checks what can be checked without a measurement.
 Result<void> complete(experiment::LiveFleet& fleet, gateway::WorkerOptions& worker) {
   if (worker.kv_capacity_tokens == 0) {
     const auto capacity = fleet.kv_capacity_tokens(worker.tensor_parallel);
@@ -25,8 +25,8 @@ Result<void> complete(experiment::LiveFleet& fleet, gateway::WorkerOptions& work
   return fleet.check_scenario(worker.tensor_parallel);
 }
 
-/// A worker as the recipe's policies know it. Takes its time: not on the control strand. Completes the worker's
-/// options. `admission`: the fleet's. `hosted`: its clock is chosen here.
+/// Describes a worker for the recipe's policies and completes its options. May take seconds, so it does not run on the
+/// control strand. `admission`: the fleet's. `hosted`: the gateway chooses its clock.
 Result<gateway::GatewayPolicies::Instance> describe(experiment::LiveFleet& fleet, gateway::WorkerOptions& worker,
                                                     const Slo& slo,
                                                     const std::shared_ptr<policy::AdmissionPolicy>& admission,

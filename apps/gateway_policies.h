@@ -6,8 +6,8 @@
 
 namespace wattle::apps {
 
-/// The recipe over whatever workers there come to be. `fleet` outlives what is returned. Errors: what the recipe needs
-/// of the agents, the options' workers or a scenario, and lacks.
+/// The recipe's policies for workers that may come and go. `fleet` outlives the result. Errors: the recipe needs
+/// something of the agents, the workers' options or a scenario that is missing.
 Result<gateway::GatewayPolicies> make_policies(experiment::LiveFleet& fleet, const gateway::GatewayOptions& options);
 
 }  // namespace wattle::apps

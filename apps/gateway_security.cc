@@ -78,7 +78,7 @@ Result<std::unique_ptr<gateway::KeyRing>> apply(const SecurityFlags& flags, gate
   const std::string& digits = flags.admin_socket_mode;
   const auto [end, ec] = std::from_chars(digits.data(), digits.data() + digits.size(), mode, 8);
   if (ec != std::errc() || end != digits.data() + digits.size() || mode > 0777) {
-    return bad_input("--admin-socket-mode", "\"" + digits + "\" is no file mode like 0660");
+    return bad_input("--admin-socket-mode", "\"" + digits + "\" is not a file mode such as 0660");
   }
   for (auto& place : options.admin) place.unix_mode = mode;
   for (const auto& user : flags.admin_users) {

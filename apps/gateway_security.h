@@ -1,5 +1,5 @@
 #pragma once
-// Flags of the gateway that say who may ask it for what.
+// Flags of the gateway for authentication and authorisation.
 #include <memory>
 #include <string>
 #include <vector>
@@ -26,10 +26,10 @@ struct SecurityFlags {
 
 void add_security_flags(Command& command, SecurityFlags& flags);
 
-/// Into `options`; what they refer to is kept by the result.
+/// Sets `options`; the result owns what they refer to.
 Result<std::unique_ptr<gateway::KeyRing>> apply(const SecurityFlags& flags, gateway::GatewayOptions& options);
 
-/// What a file holds, without the line end behind it.
+/// The content of a file without the final line end.
 Result<std::string> secret_of(const std::string& file, const char* flag);
 
 }  // namespace wattle::apps

@@ -1,5 +1,5 @@
 #pragma once
-// Flags of the gateway that say what is to be seen of its requests: spans and lines of the log.
+// Flags of the gateway for tracing and logging of requests.
 #include <string>
 
 #include "command_line.h"

@@ -36,7 +36,7 @@ int keep_on(void* stop, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
 
 Result<HttpAnswer> http_get(const std::string& url, const std::vector<std::string>& headers, const std::string& basic,
                             Span timeout, const std::stop_token& stop) {
-  static const CURLcode ready = curl_global_init(CURL_GLOBAL_DEFAULT);  // once, whichever threads ask
+  static const CURLcode ready = curl_global_init(CURL_GLOBAL_DEFAULT);  // once for all threads
   if (ready != CURLE_OK) return external_failure(url, "libcurl does not start");
   const std::unique_ptr<CURL, decltype(&curl_easy_cleanup)> curl(curl_easy_init(), &curl_easy_cleanup);
   if (!curl) return external_failure(url, "libcurl does not start");

@@ -1,6 +1,6 @@
 #pragma once
-// One HTTPS GET, blocking: how the carbon sources are reached. libcurl, because it speaks TLS and proxies; the
-// gateway's own client is for engines on a plain local network.
+// A blocking HTTPS GET for the carbon sources. libcurl, because it supports TLS and proxies; the gateway's own client
+// is for engines on a plain local network.
 #include <stop_token>
 #include <string>
 #include <vector>
@@ -16,9 +16,9 @@ struct HttpAnswer {
   std::string retry_after;  ///< that header, or ""
 };
 
-/// `basic` is "user:password" or "". Follows no redirect (credentials stay with the host they are for) and takes at
-/// most 64 MiB. Errors (External, where = the URL): no connection, a bad certificate, no answer within `timeout`,
-/// `stop` was asked for (noticed within a second).
+/// `basic` is "user:password" or "". Follows no redirect (credentials stay with their host) and reads at most 64 MiB.
+/// Errors (External, where = the URL): no connection, a bad certificate, no response within `timeout`, `stop` requested
+/// (noticed within a second).
 [[nodiscard]] Result<HttpAnswer> http_get(const std::string& url, const std::vector<std::string>& headers,
                                           const std::string& basic, Span timeout, const std::stop_token& stop = {});
 

@@ -37,7 +37,7 @@ struct FoundGpu {
 
 struct FoundEngine {
   std::string url;
-  std::string model = {};  ///< as it names it
+  std::string model = {};  ///< as the engine names it
   std::string role = "colocated";
   std::int32_t tensor_parallel = 1;
   std::string kind = {};  ///< "SGLang", "vLLM"; empty: it does not say
@@ -48,7 +48,8 @@ std::string lower(std::string text) {
   return text;
 }
 
-/// The known name of whose words, between dashes, most letters stand in `text`; the first word has to. Empty: none.
+/// The known name of which the words (between dashes) with most letters occur in `text`; the first word has to. Empty:
+/// none.
 std::string best_name(const std::vector<std::string>& known, const std::string& text) {
   const std::string where = lower(text);
   std::string best;
@@ -86,7 +87,7 @@ std::vector<FoundGpu> look_for_gpus(const std::string& library, std::string& why
     if (!gpu) continue;
     found.push_back({gpu->name(), gpu->clocks().empty() ? MegaHertz(0) : gpu->clocks().back()});
   }
-  if (found.empty()) why_none = library + " knows none";
+  if (found.empty()) why_none = library + " found none";
   return found;
 }
 
@@ -170,7 +171,7 @@ std::string text_of(const InitFlags& flags, const std::vector<FoundGpu>& gpus, c
     std::vector<std::int32_t> mine;
     for (std::int32_t i = 0; i < engine.tensor_parallel; ++i) mine.push_back(next++);
     text += fmt::format(
-        "\n[[worker]]{}\nurl = \"{}\"\nrole = \"{}\"\ngpus = [{}]  # check: no engine says which are its own\n"
+        "\n[[worker]]{}\nurl = \"{}\"\nrole = \"{}\"\ngpus = [{}]  # check: engines do not report their GPUs\n"
         "# step_reports = \"tcp://127.0.0.1:PORT\"  # where it publishes forward-pass metrics; without, "
         "its streams decide\n",
         engine.kind.empty() ? "" : "  # " + engine.kind, engine.url, engine.role, fmt::join(mine, ", "));
@@ -189,8 +190,8 @@ Result<void> run(const InitFlags& flags) {
   const auto gpus = look_for_gpus(flags.nvml, why_no_gpu);
   const auto engines = look_for_engines(flags.ports);
   if (auto ok = replace_file(flags.out, text_of(flags, gpus, why_no_gpu, engines)); !ok) return ok;
-  fmt::print("{}: {} GPU(s), {} engine(s). Read it through: what could not be found is left open.\n", flags.out,
-             gpus.size(), engines.size());
+  fmt::print("{}: {} GPU(s), {} engine(s). Check it: what could not be found is left open.\n", flags.out, gpus.size(),
+             engines.size());
   return {};
 }
 

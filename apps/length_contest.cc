@@ -75,7 +75,7 @@ class RecipeBelief final : public LengthPredictor {
   std::map<std::string, std::int32_t> tenants_;
 };
 
-/// Grown again as answers come.
+/// Retrained as answers arrive.
 class OnlineTrees final : public LengthPredictor {
  public:
   explicit OnlineTrees(std::uint64_t seed) : learner_(learn::length_fit({.seed = seed}), {}) {}

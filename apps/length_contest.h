@@ -1,5 +1,5 @@
 #pragma once
-// Predictors of output lengths on one file: asked in the order of time, each before it learns of an answer.
+// Predictors of output lengths on one file: each predicts the rows in order of time, before it learns their answers.
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -15,7 +15,7 @@ namespace wattle::apps {
 class LengthPredictor {
  public:
   virtual ~LengthPredictor() = default;
-  /// What may be learned before the held-out part begins. Errors: what the trainer says.
+  /// Trains on the rows before the held-out part. Errors: the trainer's.
   virtual Result<void> fit(const std::vector<LengthRow>& rows, const std::vector<predict::PromptFeatures>& features,
                            std::size_t count) {
     (void)rows, (void)features, (void)count;
@@ -23,7 +23,7 @@ class LengthPredictor {
   }
   /// Tokens; 0: nothing to say yet.
   virtual double predict(const LengthRow& row, const predict::PromptFeatures& features) = 0;
-  /// Asked for every row, the held-out ones included, once their answer has ended. Errors: as fit().
+  /// Called for every row, held-out ones included, after its answer has ended. Errors: as fit().
   virtual Result<void> learn(const LengthRow& row, const predict::PromptFeatures& features) {
     (void)row, (void)features;
     return {};
@@ -35,9 +35,10 @@ struct NamedPredictor {
   std::unique_ptr<LengthPredictor> predictor;
 };
 
-/// The running mean and median, the recipes' `learned` and `trees`, and trees grown once from what is not held out.
+/// The running mean and median, the recipes' `learned` and `trees`, and trees trained once on the rows that are not
+/// held out.
 [[nodiscard]] std::vector<NamedPredictor> length_predictors(std::uint64_t seed);
-/// Trained on what is not held out. `train`: the neural module's.
+/// Trained on the rows that are not held out. `train`: the neural module's.
 using TrainLengthNet =
     std::function<Result<std::unique_ptr<neural::LengthNet>>(const std::vector<neural::LengthExample>&)>;
 [[nodiscard]] NamedPredictor length_net(TrainLengthNet train);
@@ -51,7 +52,7 @@ struct LengthContestScore {
   double pinball_90 = 0.0;
   double coverage_90 = 0.0;
   double r2 = 0.0;
-  double accuracy = 0.0;  ///< share whose class, by the borders, is predicted
+  double accuracy = 0.0;  ///< share of answers whose class is predicted correctly
   double fit_s = 0.0;     ///< CPU, learning included
   double ask_us = 0.0;    ///< each
 };

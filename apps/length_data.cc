@@ -172,7 +172,7 @@ Result<LengthRows> read_trace(workload::TraceFormat format, std::string_view tex
 
 /// None: prompts and answers, no trace.
 std::optional<workload::TraceFormat> format_of(const std::string& text, std::size_t first, const std::string& path) {
-  if (text[first] == '{') {  // a prompt may have any word of a trace in it
+  if (text[first] == '{') {  // a prompt may contain any word of a trace's header
     const json row = json::parse(text.substr(first, text.find('\n', first) - first), nullptr, false);
     if (!row.is_object() || !row.contains("output_length")) return std::nullopt;
   }

@@ -56,7 +56,7 @@ int run_wattle(std::span<char* const> words) {
 }  // namespace wattle::apps
 
 int main(int argc, char** argv) {
-  // Where one of the three is closed, a file or socket of ours would get its number, and with it what is printed.
+  // If one of the three is closed, a file or socket would get its number, and printed text would go there.
   for (const int stream : {0, 1, 2}) {
     if (::fcntl(stream, F_GETFD) < 0) (void)::open("/dev/null", stream == 0 ? O_RDONLY : O_WRONLY);
   }

@@ -63,7 +63,7 @@ Result<int> serve(MockEngineFlags flags) {
     for (std::int32_t i = 0; i < flags.tensor_parallel; ++i) flags.gpus.push_back(i);
   }
   if (static_cast<std::int32_t>(flags.gpus.size()) != flags.tensor_parallel) {
-    return bad_input("--gpus", fmt::format("names as many GPUs as --tp says ({})", flags.tensor_parallel));
+    return bad_input("--gpus", fmt::format("must name as many GPUs as --tp ({})", flags.tensor_parallel));
   }
   const auto address = net::parse_host_port(flags.listen, "--listen");
   if (!address) return std::unexpected(address.error());

@@ -23,7 +23,7 @@
 namespace wattle::apps {
 namespace {
 
-/// One of the files, kept alive beside its text.
+/// A file: path and content.
 struct Text {
   std::string path, text;
 };
@@ -118,7 +118,7 @@ struct Window {
   double solve_ms = 0.0, solve_cpu_ms = 0.0;
 };
 
-constexpr double kLeastShed = 1e-4;  ///< requests per second; what is below is the solver's rounding
+constexpr double kLeastShed = 1e-4;  ///< requests per second; smaller values are the solver's rounding
 
 nlohmann::json to_json(const Window& window) {
   const plan::PoolsProblem& problem = window.problem;
@@ -261,7 +261,7 @@ int plan_command(const PoolsFlags& flags) {
     fmt::print("{} windows: {:.1f} Wh, {:.1f} g CO2 expected\n", windows->size(), energy.value() / 3600,
                carbon.value());
   }
-  // As where the work ran and failed its check: nobody can carry such a plan out.
+  // Exit code 1, like a failed check, if no window has a feasible plan.
   return std::ranges::any_of(*windows, [](const Window& window) { return window.plan.found(); }) ? 0 : 1;
 }
 

@@ -1,5 +1,5 @@
-// `wattle planner`: carries a recipe's scaling policy out with real processes. It starts and ends engines, and tells
-// the gateway of them over its admin plane; requests never pass here. Or one of the managers that plan for it.
+// `wattle planner`: carries out a recipe's scaling policy with real processes. It starts and ends engines and announces
+// them to the gateway over its admin plane; requests do not pass through it. Or one of the managers that plan for it.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -66,7 +66,7 @@ struct PlannerFlags {
   std::string log_format = "text";
 };
 
-/// A flag that only some levels know.
+/// Checks flags that only some levels of the hierarchy have.
 Result<void> check_level(const PlannerFlags& flags) {
   const bool fleet = flags.level == "fleet";
   if (fleet && flags.gateway.empty()) return bad_input("--gateway", "is needed: the URL of its admin plane");
@@ -109,7 +109,7 @@ Result<std::shared_ptr<const systems::SiteFleet>> read_sites(const config::Loade
                                 std::make_shared<const std::vector<carbon::SiteRates>>(std::move(*sites)));
 }
 
-/// Scenario and recipe as they stand there.
+/// Scenario and recipe as stated.
 Result<Inputs> read_stated(const PlannerFlags& flags) {
   const auto set = config::parse_overrides(flags.set);
   if (!set) return std::unexpected(set.error());
@@ -122,7 +122,7 @@ Result<Inputs> read_stated(const PlannerFlags& flags) {
   return Inputs{*stated, std::move(recipe->recipe), {}};
 }
 
-/// And what is found out of them, which may take its time.
+/// With everything that has to be measured or fitted first, which may take minutes.
 Result<Inputs> read_inputs(const PlannerFlags& flags) {
   auto inputs = read_stated(flags);
   if (!inputs) return inputs;
@@ -154,8 +154,7 @@ Result<Inputs> read_inputs(const PlannerFlags& flags) {
   return inputs;
 }
 
-/// The sites' intensities are those of sources where the scenario says so. A site decides by what it states for
-/// decisions, else by what the books go by.
+/// Sources for the sites that name one. A site decides by its source for decisions, else by the ledger's.
 std::unique_ptr<SourceWatch> watch_sources(const config::Scenario& scenario, std::int64_t begun_unix_ns,
                                            systems::ScalingInputs& scaling) {
   auto sources = config::site_sources(scenario);
@@ -175,8 +174,8 @@ std::unique_ptr<SourceWatch> watch_sources(const config::Scenario& scenario, std
   return watch;
 }
 
-/// Sites that state no start are asked for what holds at the time of day: it may be set while we run, and reading the
-/// inputs takes its time. From now on the planner's time counts.
+/// Sites without a stated start use the time of day. It is read again here, because the clock may have been set and
+/// reading the inputs takes time. The planner's time starts now.
 void follow_time_of_day(const config::Scenario& scenario, std::int64_t begun_unix_ns, systems::ScalingInputs& scaling) {
   if (!scaling.sites || scenario.sites.empty()) return;
   const auto there = [begun_unix_ns, begins = net::steady_now(), sites = scenario.sites](std::size_t n, Instant t) {
@@ -213,7 +212,7 @@ class AdminPlane {
     return plane;
   }
 
-  /// Until a signal comes; `turn` is called all the while.
+  /// Runs until a signal arrives and calls `turn` periodically.
   void serve(const PlannerFlags& flags, const std::string& what, const std::function<void()>& turn) {
     if (flags.json) {
       fmt::print("{}\n", nlohmann::ordered_json{{"admin", url_}}.dump());
@@ -351,7 +350,7 @@ Result<void> run(const PlannerFlags& flags) {
   if (flags.check) return check(flags);
   const auto inputs = read_inputs(flags);
   if (!inputs) return std::unexpected(inputs.error());
-  hear_end_signals(SecondSignal::EndsAtOnce);  // the second one does not wait for anything
+  handle_end_signals(SecondSignal::EndsAtOnce);  // the second one does not wait for anything
   return flags.level == "fleet" ? run_fleet(flags, *inputs) : run_managers(flags, *inputs);
 }
 

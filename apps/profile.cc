@@ -42,8 +42,8 @@ struct ProfileFlags {
   std::int64_t kv_tokens = 0;
   std::string note;
   std::string out = "profile.csv";
-  std::string simulated;  ///< a scenario: loads of its simulated engines, instead of steps of a live one
-  std::string loads;      ///< a scenario: loads of its classes on the live engine
+  std::string simulated;  ///< a scenario: measures the loads of its simulated engines instead of a live engine's steps
+  std::string loads;      ///< a scenario: measures the loads of its classes on the live engine
   std::string merge;      ///< a table of other TP degrees
   int tp = 0;
   double load_s = 30.0;
@@ -167,7 +167,7 @@ Result<int> profile_live_loads(const ProfileFlags& flags) {
   options.search.tolerance = flags.tolerance;
   options.search.stride = std::max(2.0, flags.tolerance);
   options.search.beyond = std::max(options.search.beyond, flags.tolerance);
-  plan::LoadTable head;  // of what is to be measured
+  plan::LoadTable head;  // describes the measurement
   head.llm = scenario->llm.name;
   head.gpu = scenario->gpus.front().name;
   head.tiers = config::make_service(scenario->scenario, {}).classes.tiers();
@@ -193,7 +193,7 @@ Result<int> profile_live_loads(const ProfileFlags& flags) {
     if (auto ok = experiment::check_tps(*scenario, all); !ok) return std::unexpected(ok.error());
   }
   allow_many_sockets();
-  hear_end_signals();
+  handle_end_signals();
   auto made = calibrate::profile_live_loads(*classes, options, end_wanted(),
                                             [](const std::string& line) { fmt::print(stderr, "{}\n", line); });
   if (!made) return std::unexpected(made.error());
@@ -207,7 +207,7 @@ Result<int> profile_live_loads(const ProfileFlags& flags) {
   table.provenance.push_back("requests: of " + scenario->scenario.name);
   table.provenance.push_back("date: " + utc_now());
   if (!flags.note.empty()) table.provenance.push_back("note: " + flags.note);
-  // What was measured is written whatever becomes of the rest.
+  // The measurement is written even if merging or publishing fails.
   const auto merged = more ? plan::merge(table, *more, flags.merge) : Result<void>();
   auto written = write_table(flags, table);
   if (!written) return written;
@@ -244,7 +244,7 @@ Result<int> profile(ProfileFlags flags) {
   options.window = Span::from_seconds(flags.window_s);
   options.settle = Span::from_seconds(flags.settle_ms * 1e-3);
   allow_many_sockets();
-  hear_end_signals();
+  handle_end_signals();
   auto outcome = calibrate::profile_engine(options, end_wanted(),
                                            [](const std::string& line) { fmt::print(stderr, "{}\n", line); });
   if (!outcome) return std::unexpected(outcome.error());
@@ -257,7 +257,7 @@ Result<int> profile(ProfileFlags flags) {
   if (!flags.note.empty()) lines.push_back("note: " + flags.note);
   const auto measured =
       std::ranges::count_if(outcome->profile.rows, [](const auto& r) { return r.phase != predict::StepKind::Idle; });
-  if (measured == 0) outcome->profile.rows.clear();  // what an engine draws idle is no profile of its steps
+  if (measured == 0) outcome->profile.rows.clear();  // idle power alone is no profile of an engine's steps
   const std::size_t rows = outcome->profile.rows.size();
   const auto powered = std::ranges::count_if(outcome->profile.rows, [](const auto& r) { return r.power.has_value(); });
   if (rows > 0) {

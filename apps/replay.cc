@@ -140,7 +140,7 @@ Result<int> run_replay(const ReplayFlags& flags) {
                  p.summary.requests.left() - p.summary.requests.finished);
     };
   }
-  hear_end_signals(SecondSignal::IsHeard);
+  handle_end_signals(SecondSignal::IsReported);
   const auto report = loadgen::replay(rows, options, progress);
   if (progress) fmt::print(stderr, "\n");
   if (!report) return std::unexpected(report.error());

@@ -1,5 +1,5 @@
 #pragma once
-// A replay that a person ends: what was sent is measured and said, and that it was not all.
+// A replay that the user interrupts: reports the requests sent so far, and that the replay is incomplete.
 #include <fmt/format.h>
 
 #include "end_signals.h"
@@ -7,7 +7,7 @@
 
 namespace wattle::apps {
 
-/// As SIGINT and SIGTERM have it by now; of a process that hears the second (SecondSignal::IsHeard).
+/// The state after SIGINT and SIGTERM so far, for a process that distinguishes the second (SecondSignal::IsReported).
 inline loadgen::Ending replay_ending() {
   if (end_wanted_at_once()) return loadgen::Ending::AtOnce;
   return end_wanted() ? loadgen::Ending::Drain : loadgen::Ending::None;

@@ -1,4 +1,4 @@
-// `wattle reproduce`: a paper's evaluation, each published value beside ours. One file per section beside this one.
+// `wattle reproduce`: a paper's evaluation, published values next to ours. Each section has its own file.
 #include <fmt/format.h>
 
 #include <algorithm>

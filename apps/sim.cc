@@ -40,7 +40,7 @@ struct SimFlags {
   bool check = false;
 };
 
-/// The simplest controls there are: any comparison has them beside what it compares.
+/// The simplest baselines, part of every comparison.
 constexpr const char* kFixedClock = "static-sweet";
 constexpr const char* kFixedClockScaled = "static-sweet-autoscale";
 
@@ -62,7 +62,8 @@ std::string saved_text(const journal::RunSummary& run, const journal::RunSummary
 void print_undone(const journal::RunSummary& run, const journal::RunSummary& baseline) {
   if (!run.did_less_than(baseline)) return;
   fmt::print(
-      "{}: no saving is stated, as it did less: {} requests finished with {} tokens, where {} finished {} with {}\n",
+      "{}: no saving is stated, because it did less: {} requests finished with {} tokens, where {} finished {} with "
+      "{}\n",
       run.recipe, run.requests.finished, run.tokens.output, baseline.recipe, baseline.requests.finished,
       baseline.tokens.output);
 }
@@ -106,11 +107,11 @@ void print_table(const std::vector<journal::RunSummary>& runs) {
   for (const auto& run : runs) {
     print_undone(run, first);
     if (run.extrapolations > 0) {
-      fmt::print("{}: {} predictions were asked for outside what predictor_file was measured on\n", run.recipe,
+      fmt::print("{}: {} predictions were outside the range that predictor_file was measured in\n", run.recipe,
                  run.extrapolations);
     }
     for (const auto& [what, share] : run.unknown_rates()) {
-      fmt::print("{}: of {} of the energy nobody knows the {}; sums take the last known one, requests have none\n",
+      fmt::print("{}: for {} of the energy the {} is unknown; totals use the last known value, requests have none\n",
                  run.recipe, percent(share), what);
     }
     print_extrapolated(run);
@@ -172,7 +173,7 @@ struct Named {
   systems::LoadedRecipe recipe;
 };
 
-/// The recipes asked for and, beside several, the fixed clocks; every --set key has to suit one of those asked for.
+/// The named recipes and, if there are several, the fixed clocks. Every --set key has to be valid for a named recipe.
 Result<std::vector<Named>> load_recipes(const SimFlags& flags, const std::vector<config::Override>& set) {
   const auto names = flags.recipes.empty() ? std::vector<std::string>{"static-max"} : flags.recipes;
   const auto unfit = names.size() > 1 || flags.match ? systems::Unfit::Ignored : systems::Unfit::Refused;
@@ -190,7 +191,7 @@ Result<std::vector<Named>> load_recipes(const SimFlags& flags, const std::vector
     }
   }
   if (flags.only || (all.size() < 2 && !flags.match)) return all;
-  // What they share is the scenario's; a clock set for a recipe beside them is not.
+  // The baselines get scenario keys of --set, but no recipe keys.
   for (const char* name : {kFixedClock, kFixedClockScaled}) {
     auto recipe = systems::load_recipe(name, {}, config::project());
     if (!recipe) return std::unexpected(recipe.error());
@@ -325,7 +326,7 @@ Result<void> check_folders(const SimFlags& flags, const std::vector<Named>& reci
   return {};
 }
 
-/// A run ends with its last request: what was to die later did not.
+/// A run ends with its last request: faults scheduled for later did not happen.
 void say_what_did_not_happen(const config::LoadedScenario& scenario, const journal::RunSummary& run) {
   const auto& faults = scenario.scenario.faults;
   for (std::size_t f = 0; f < faults.size(); ++f) {
@@ -350,7 +351,7 @@ int run(const SimFlags& flags) {
   const auto asks =
       std::ranges::find_if(*recipes, [](const auto& one) { return systems::needs_max_loads(one.recipe.recipe); });
   const bool asked = asks != recipes->end();
-  // Maximum loads are the scenario's: measured once, whatever number of recipes asks for them.
+  // Maximum loads depend only on the scenario, so they are measured once for all recipes.
   const auto scenario = experiment::with_loads(*stated, asked, config::data_dir());
   if (!scenario) {
     return fail(asked ? systems::of_recipe(scenario.error(), asks->recipe.recipe) : scenario.error());

@@ -33,7 +33,7 @@ struct Loaded {
   workload::Trace trace;
 };
 
-/// Finds and reads a trace; an empty format name means: tell by its first line.
+/// Finds and reads a trace; without a format name, the format follows from the first line.
 Result<Loaded> load(const std::string& file, const std::string& flag, const std::string& format_name) {
   Loaded loaded;
   const auto path = workload::find_file(file, config::data_dir(), ".");

@@ -1,5 +1,5 @@
-// `wattle up`: the whole system on one machine. Real processes (mock engines, agent, gateway) speak their real
-// protocols over loopback; only the GPUs are virtual. A trace is replayed against the gateway in real time.
+// `wattle up`: the whole system on one machine. Real processes (mock engines, agent, gateway) use their real protocols
+// over loopback; only the GPUs are virtual. A trace is replayed against the gateway in real time.
 #include <fmt/format.h>
 
 #include <cstdlib>
@@ -55,7 +55,7 @@ Result<Span> parse_duration(const std::string& text) {
   return Span::from_seconds(value * scale);
 }
 
-/// An objective the scenario states, and who met it.
+/// An objective of the scenario, and how many requests met it.
 struct Objective {
   const char* name;
   Span limit;
@@ -83,7 +83,7 @@ double met_so_far(const Objective& objective, const journal::RunSummary& run) {
   return over == 0 ? std::nan("") : share * static_cast<double>(run.requests.arrived) / static_cast<double>(over);
 }
 
-/// What is run, and what it is compared with.
+/// The run and its reference runs.
 struct Plan {
   config::LoadedScenario scenario;
   systems::LoadedRecipe recipe;
@@ -92,14 +92,14 @@ struct Plan {
   std::string workload;          ///< for a person
   std::unique_ptr<workload::RequestSource> source;
   experiment::ReferenceRun baseline = {};  ///< static-max, simulated
-  experiment::ReferenceRun forecast = {};  ///< the recipe itself, simulated
+  experiment::ReferenceRun forecast = {};  ///< the same recipe, simulated
 
   [[nodiscard]] bool scales() const { return recipe.recipe.scales(); }
 };
 
 /// Both simulated runs, on what arrives within `length`.
 Result<void> compare_with(Plan& plan, const UpFlags& flags, Span length) {
-  // Beside the emulated run, so that `wattle report` shows what was saved.
+  // Next to the emulated run, so that `wattle report` shows the saving.
   const auto baseline_run =
       flags.out.empty() ? std::string() : (std::filesystem::path(flags.out) / "static-max-simulated").string();
   auto baseline = experiment::reference_run(plan.scenario, "static-max", plan.overrides, length, baseline_run);
@@ -111,7 +111,7 @@ Result<void> compare_with(Plan& plan, const UpFlags& flags, Span length) {
   return {};
 }
 
-/// Takes out what the simulator alone can do to a fleet, and says so: the run beside it would be another.
+/// Removes faults and changes that only the simulator supports, with a warning, so that both runs are comparable.
 void leave_out_simulated(config::LoadedScenario& loaded) {
   auto& scenario = loaded.scenario;
   const auto left_out = [&](const char* what) {
@@ -175,8 +175,7 @@ Result<Plan> make_plan(const UpFlags& flags) {
   return plan;
 }
 
-/// What stands when the run is over; energies in joules, all over the same `seconds`: slower clocks take longer to the
-/// last answer.
+/// The result of the run; energies in joules, all over the same `seconds`, since slower clocks finish later.
 struct Ended {
   const loadgen::ReplayReport& report;
   double seconds;
@@ -188,7 +187,7 @@ struct Ended {
   [[nodiscard]] double saved() const { return 1.0 - booked.energy_j / baseline_j; }
 };
 
-/// The running fleet, as it is watched.
+/// Observes the running fleet.
 class Watch {
  public:
   Watch(const UpFlags& flags, const Plan& plan, testbed::EmulatedFleet& fleet, std::vector<node::Gpu> gpus)
@@ -258,7 +257,7 @@ class Watch {
     running_ = fleet_.running();
     first_switch_.look(fleet_);
   }
-  /// So much of the fleet's time is in no meter that less energy is no saving.
+  /// Whether so much of the fleet's time was not metered that a lower energy is no proof of a saving.
   [[nodiscard]] bool unmetered(double seconds) const {
     constexpr double kMost = 0.01;
     const auto engines = static_cast<double>(std::max<std::size_t>(1, running_.size()));
@@ -273,7 +272,7 @@ class Watch {
   std::vector<Objective> objectives_;
   testbed::EmulatedFleet::Booked before_;
   testbed::EmulatedFleet::Booked booked_;          ///< since then
-  bool read_ = true;                               ///< when last asked for
+  bool read_ = true;                               ///< whether the last reading succeeded
   std::vector<std::vector<std::string>> running_;  ///< likewise
   testbed::FirstSwitch first_switch_;
   std::int64_t next_row_s_ = 1;
@@ -321,7 +320,7 @@ std::string Watch::no_saving(const Ended& ended) const {
         "s, every scaling.period_s: {:.0f} s); give it longer with --for",
         (spawn.load + spawn.warm).seconds(), plan_.recipe.recipe.scaling_period.seconds());
   }
-  if (!read_) return "the gateway does not say what was drawn";
+  if (!read_) return "the gateway did not report the energy";
   if (unmetered(ended.seconds)) {
     return fmt::format("{:.0f} s of its engines' time were not metered", ended.booked.unmetered_s);
   }
@@ -370,7 +369,7 @@ Result<int> up(const UpFlags& flags) {
   auto plan = make_plan(flags);
   if (!plan) return std::unexpected(plan.error());
   const auto& scenario = plan->scenario.scenario;
-  hear_end_signals(SecondSignal::IsHeard);
+  handle_end_signals(SecondSignal::IsReported);
   auto folder = testbed::WorkingFolder::make(temporary_folder(), "wattle-up");
   if (!folder) return std::unexpected(folder.error());
   testbed::EmulatedFleet fleet(std::move(*folder));
@@ -437,7 +436,7 @@ Result<int> up(const UpFlags& flags) {
   watch.print(ended);
   if (!dead.empty()) return external_failure(dead, "died during the run");
   const auto& requests = report->summary.requests;
-  return requests.finished + requests.cancelled == requests.arrived ? 0 : 1;  // what it cut off itself is no failure
+  return requests.finished + requests.cancelled == requests.arrived ? 0 : 1;  // `up` itself cut off the cancelled ones
 }
 
 }  // namespace

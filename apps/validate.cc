@@ -77,7 +77,7 @@ int validate(const ValidateFlags& flags) {
   const std::string data = flags.data.empty() ? config::data_dir() : flags.data;
   if (data.empty()) return fail({ErrorKind::BadInput, "--data", "name the folder of data sets, or set WATTLE_DATA"});
   if (!std::filesystem::is_directory(data)) return fail({ErrorKind::BadInput, data, "is no folder"});
-  setenv("WATTLE_DATA", data.c_str(), 1);  // what the evaluations' scenarios read
+  setenv("WATTLE_DATA", data.c_str(), 1);  // the evaluations' scenarios read it
   const auto all = reproduce::validation(data, *catalog, *seen, flags.threads);
   if (!all) return fail(all.error());
   const fidelity::Scores& scores = all->scores;

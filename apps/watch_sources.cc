@@ -12,7 +12,7 @@
 namespace wattle::apps {
 
 namespace {
-/// PJM's rates come hours after their time.
+/// PJM publishes its values hours later.
 constexpr Span kHistory = Span::s(6 * 3600);
 
 feeds::Query question(feeds::Query query, Instant wall) {
@@ -41,7 +41,7 @@ Instant SourceWatch::now() const {
 
 void SourceWatch::ask(Watched& watched, const std::stop_token& stop) {
   const auto& source = watched.source;
-  watched.next = net::steady_now() + source.refresh;  // however the time of day is set meanwhile
+  watched.next = net::steady_now() + source.refresh;  // steady clock, so setting the time of day has no effect
   auto feed = ask_source(question(source.query, now() + Span(origin_ns_)), source.key_file, source.timeout, stop);
   if (feed) {
     if (auto ok = feeds::check_label(feed->label(), source.wanted); !ok) feed = std::unexpected(ok.error());

@@ -1,7 +1,7 @@
 #pragma once
-// The carbon sources of a live process's sites, asked again and again by a thread of their own: nothing that serves or
-// plans ever waits for one. What a source said holds until its step is over, and for the age that the site allows; then
-// the intensity is unknown, whatever the reason, and the log says so once.
+// Queries the carbon sources of a live process's sites periodically on a separate thread, so that serving and planning
+// never wait for one. A value holds until its step is over, and for the age that the site allows; then the intensity is
+// unknown, and the log states that once.
 #include <functional>
 #include <mutex>
 #include <optional>
@@ -25,7 +25,7 @@ class SourceWatch {
   SourceWatch(std::vector<config::SiteSource> sources, std::int64_t origin_ns, Take take = nullptr);
   ~SourceWatch() = default;  ///< an open question is given up within a second
 
-  /// Asks each once, all at the same time; may take as long as the longest of their time-outs. Before start().
+  /// Queries each source once, all in parallel; blocks for as long as the longest timeout. Before start().
   void ask_all();
   void start();
   /// Is there a source of this site?
@@ -36,14 +36,14 @@ class SourceWatch {
  private:
   struct Watched {
     config::SiteSource source;
-    std::optional<feeds::Feed> said;  ///< of the thread that asks it
+    std::optional<feeds::Feed> said;  ///< of the querying thread
     carbon::IntensitySeries known;    ///< under mutex_
-    Instant next;                     ///< to be asked
+    Instant next;                     ///< time of the next query
     std::string problem;              ///< of the newest answer; empty: none
     std::optional<bool> was_known;    ///< as the log has it
   };
   void ask(Watched& watched, const std::stop_token& stop);
-  /// Those whose time has come, at the same time; until each has answered, or has not in its time.
+  /// Queries the sources that are due, in parallel; returns when each has answered or timed out.
   void ask_due(const std::stop_token& stop);
   void look(Watched& watched);
   void run(const std::stop_token& stop);

@@ -1,15 +1,14 @@
 #!/usr/bin/env python3
-"""Recipe `wattle` as it ships beside the best fixed clock that keeps as much.
+"""Energy of recipe `wattle` against the best fixed clock with the same attainment.
 
-Simulated: `synthetic-poisson`, where prompts and decodes share steps, or with --apart `voltanallm-2p2d`, on many cards,
-models, rates and objectives. Of 35 fixed clocks from near the lowest known to the maximum the one of least energy counts
-that keeps at least the gaps (to 0.02 points), the first tokens and the requests with all their objectives (to 0.05) that the
-recipe keeps. --apart has a second
-one, under the recipe's routing, and says how often a recipe of the papers takes less and keeps as much. Prints a line for
-each and a summary; no target. With --random scenarios are drawn, from idle to overloaded ones; those of which even the
-maximum clock keeps less than 60 % are left out.
+Simulated, on many cards, models, rates and objectives: `synthetic-poisson`, where prompts and decodes share steps, or with
+--apart `voltanallm-2p2d`. The best of 35 fixed clocks, from near the lowest known one to the maximum, is the one of least
+energy with at least the recipe's gaps (to 0.02 points), first tokens and requests with all objectives (to 0.05) in time.
+--apart also compares with fixed clocks under the recipe's routing, and with the papers' recipes of the same attainment.
+Prints a line for each scenario and a summary; no target. With --random scenarios are drawn, from idle to overloaded; those in
+which even the maximum clock keeps less than 60 % are left out.
 
-    WATTLE=build/release/wattle python3 bench/best_fixed_clock.py     # about a minute; --random 200: four
+    WATTLE=build/release/wattle python3 bench/best_fixed_clock.py     # some minutes; --random 200: ten
 """
 import argparse
 import random
@@ -103,20 +102,20 @@ def drawn(bench, count, seed, requests):
 
 def main():
     flags = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    flags.add_argument("--random", type=int, default=0, help="so many drawn scenarios, not the list")
-    flags.add_argument("--apart", action="store_true", help="prefill and decode on instances of their own; drawn")
+    flags.add_argument("--random", type=int, default=0, help="number of drawn scenarios, instead of the list")
+    flags.add_argument("--apart", action="store_true", help="prefill and decode on separate instances; drawn scenarios")
     flags.add_argument("--seed", type=int, default=1)
-    flags.add_argument("--requests", type=int, default=3000, help="of each drawn scenario; a load that a slow clock cannot carry ends before it shows if they are few")
-    flags.add_argument("--set", action="append", default=[], help="the recipe's alone, as `wattle sim` has it: not as it ships")
+    flags.add_argument("--requests", type=int, default=3000, help="per drawn scenario; with few a run may end before the queue of an overloaded slow clock shows")
+    flags.add_argument("--set", action="append", default=[], help="override of the recipe, as for `wattle sim`")
     args = flags.parse_args()
     bench = Bench("voltanallm-2p2d" if args.apart else "synthetic-poisson", args.set)
     count = args.random or (60 if args.apart else 0)
     rows = [row for row in (drawn(bench, count, args.seed, args.requests) if count else listed(bench)) if row is not None]
     print(f"{len(rows)} scenarios")
-    for key, whom in (("beyond", "the fixed clock"), ("routed", "a fixed clock under the same routing"), ("paper", "the papers' recipes")):
+    for key, other in (("beyond", "the fixed clock"), ("routed", "a fixed clock under the same routing"), ("paper", "the papers' recipes")):
         of = [row[key] for row in rows if row.get(key) is not None]
         if of:
-            print(f"ahead of {whom} by more than 0.3 points in {sum(s > 0.3 for s in of)} of {len(of)} that keep as much, "
+            print(f"ahead of {other} by more than 0.3 points in {sum(s > 0.3 for s in of)} of {len(of)} that keep as much, "
                   f"behind by more than 0.3 in {sum(s < -0.3 for s in of)}")
     for key, what in (("beyond", "points saved beyond the fixed clock"), ("routed", "beyond one under the same routing"),
                       ("gaps", "points of gaps given up"), ("first", "points of first tokens given up"),

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""What recipes that plan do in a crowd: many times the load from one second to the next, for some minutes.
+"""Recipes that plan, in a crowd: many times the load from one second to the next, for some minutes.
 
-Simulated, on traces made here: an hour with a crowd in it, of several sizes, beginnings within the planner's minute and
-lengths. Each recipe as it ships, then without what answers crowds (`scaling.surge=0`, `scaling.out_of_turn=false`), beside
-`static-max` on the scenario's whole fleet. Prints energy and the share of requests with all objectives kept, refused ones
-counted as not kept; no target.
+Simulated, on generated traces: an hour with a crowd of several sizes, lengths, and starts within the planner's minute. Each
+recipe as shipped, then without its reaction to crowds (`scaling.surge=0`, `scaling.out_of_turn=false`), next to `static-max`
+on the scenario's whole fleet. Prints energy and the share of requests with all objectives met, where refused ones count as
+missed; no target.
 
     WATTLE=build/release/wattle python3 bench/crowds.py            # a minute or two
     WATTLE=build/release/wattle python3 bench/crowds.py --surge 1.25 2 3

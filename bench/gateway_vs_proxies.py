@@ -131,7 +131,7 @@ def wrk(port, lua, connections, seconds, pid):
 
 
 def sparse(ports, key, body, count, gap_s=0.003):
-    """Median milliseconds of one whole answer, by name of who is asked."""
+    """Median milliseconds of one complete answer, by proxy."""
     request = (f"POST /v1/chat/completions HTTP/1.1\r\nHost: sparse\r\nContent-Type: application/json\r\nAuthorization: Bearer {key}\r\n"
                f"Content-Length: {len(body)}\r\n\r\n{body}").encode()
     sockets = {name: socket.create_connection(("127.0.0.1", port)) for name, port in ports.items()}
@@ -193,7 +193,7 @@ def main():
 
 
 def keys_file(wattle, folder):
-    """A tenant's key, and the file that knows it."""
+    """A tenant's key, and the key file that contains it."""
     said = subprocess.run([wattle, "key", "shop"], capture_output=True, text=True, check=True).stdout.splitlines()
     line = next(line for line in said if line.strip().startswith("{"))
     path = folder / "keys.json"

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What a recipe loses to the maximum clock where decode instances are near their capacity, or first tokens near their limit.
+"""Attainment lost to the maximum clock where decode instances are near their capacity, or first tokens near their limit.
 
 Simulated: `voltanallm-2p2d` on cards, models, instances, lengths, bursts and objectives as `best_fixed_clock.py --apart`
 draws them, each at a rate at which the maximum clock keeps 85 to 99.7 % of requests and loses some gaps. From an empty
@@ -22,8 +22,8 @@ TIGHT = {key: values for key, values in SHARED.items() if key != "slo.ttft_ms"} 
 
 
 def near_limit(scenario, settings, key, low, high, verdict):
-    """Settings with the value of `key` in between at which the maximum clock is near its limit, and what it makes of them. `verdict`
-    of a run: 1 for a higher value, -1 for a lower one, 0 for this one, None to give up."""
+    """Settings with a value of `key` at which the maximum clock is near its limit, and the maximum clock's run. `verdict` of a run:
+    1 for a higher value, -1 for a lower one, 0 for this one, None to give up."""
     for _ in range(9):
         value = (low * high) ** 0.5
         at = settings + [f"{key}={value:.4g}"]
@@ -38,7 +38,7 @@ def near_limit(scenario, settings, key, low, high, verdict):
 
 
 def tight(draw):
-    """A TTFT near what the maximum clock keeps."""
+    """A TTFT near the limit of the maximum clock."""
     settings = [f"{key}={draw.choice(values)}" for key, values in TIGHT.items()] + ["workload.requests=3000"]
 
     def verdict(most):
@@ -48,7 +48,7 @@ def tight(draw):
 
 
 def crowded(draw):
-    """A rate near what the maximum clock keeps."""
+    """A rate near the limit of the maximum clock."""
     settings = [f"{key}={draw.choice(values)}" for key, values in DRAWN.items()]
     settings.append(settings[0].replace("fleet.0", "fleet.1"))
     settings.append(f"workload.requests={draw.choice([2000, 4000, 8000])}")
@@ -61,11 +61,11 @@ def crowded(draw):
 
 def main():
     flags = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    flags.add_argument("--random", type=int, default=40, help="so many loads")
+    flags.add_argument("--random", type=int, default=40, help="number of loads")
     flags.add_argument("--seed", type=int, default=1)
     flags.add_argument("--recipe", default="wattle")
     flags.add_argument("--first-tokens", action="store_true")
-    flags.add_argument("--set", action="append", default=[], help="the recipe's alone, as `wattle sim` has it")
+    flags.add_argument("--set", action="append", default=[], help="override of the recipe, as for `wattle sim`")
     args = flags.parse_args()
     scenario, load = ("synthetic-poisson", tight) if args.first_tokens else ("voltanallm-2p2d", crowded)
     draw = random.Random(args.seed)

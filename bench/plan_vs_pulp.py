@@ -34,7 +34,7 @@ SHAPES = [("TP2", "A100", 2), ("TP4", "A100", 4), ("TP8", "A100", 8), ("TP4", "H
 
 
 def problem(sites: int, partitions: int, types: int, modes: int, seed: int) -> dict:
-    """Numbers like the released ones, at any size."""
+    """Numbers similar to the released ones, at any size."""
     draw = random.Random(seed)
     rows, demand = [], []
     for s in range(partitions):

@@ -1,4 +1,4 @@
-"""A run of `wattle sim` as the benches beside this file read it."""
+"""Runs of `wattle sim`, for the benches in this folder."""
 import json
 import os
 import subprocess
@@ -6,6 +6,7 @@ import sys
 from typing import NamedTuple
 
 WATTLE = os.environ.get("WATTLE", "build/release/wattle")
+refusals = set()
 
 
 class Run(NamedTuple):
@@ -18,12 +19,15 @@ class Run(NamedTuple):
 
 
 def run(scenario, recipe, settings):
-    """None: refused, as a model that does not fit."""
+    """None: refused, for example a model that does not fit; each reason is printed once."""
     command = [WATTLE, "sim", scenario, "--recipe", recipe, "--only", "--json"]
     for setting in settings:
         command += ["--set", setting]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode == 2:
+        if (reason := done.stderr.strip()) not in refusals:
+            refusals.add(reason)
+            print(f"left out: {reason}", file=sys.stderr)
         return None
     if done.returncode:
         sys.exit(f"{' '.join(command)}: {done.stderr.strip()}")

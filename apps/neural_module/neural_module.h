@@ -1,6 +1,6 @@
 #pragma once
-// The neural forecasters and the length network as a module loaded when asked for: libtorch takes 0.3 s and 170 MB to
-// load, which no other subcommand should pay.
+// The neural forecasters and the length network as a module that is loaded on demand: libtorch takes 0.3 s and 170 MB
+// to load, which other subcommands should not pay.
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -12,7 +12,7 @@
 
 namespace wattle::apps {
 
-/// What a forecaster is to be made for; the rest is the module's choice.
+/// The task of a forecaster; other parameters are the module's.
 struct NeuralTask {
   std::size_t horizon = 6;
   std::size_t window = 48;
@@ -34,7 +34,7 @@ inline constexpr const char* kTrainLengths = "wattle_train_length_net";
 using LoadLengths = void(std::string_view bytes, Result<std::unique_ptr<neural::LengthNet>>& out);
 inline constexpr const char* kLoadLengths = "wattle_load_length_net";
 
-/// What the module has under this name. Errors: this build has none, or libtorch is not there.
+/// The module's symbol of this name. Errors: a build without the module, or libtorch is not installed.
 [[nodiscard]] Result<void*> neural_symbol(const char* name);
 
 }  // namespace wattle::apps

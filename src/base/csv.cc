@@ -14,7 +14,7 @@
 namespace wattle {
 
 namespace {
-/// What an error message shows of a field: short, and printable whatever the file holds.
+/// A field for an error message: short and printable.
 std::string shown(std::string_view field) {
   std::string out;
   for (const char c : field.substr(0, 40)) out += (c >= ' ' && c < '\x7f') ? c : '?';

@@ -22,7 +22,7 @@ Result<EvenRows> read_even_rows(const EvenColumns& columns, std::string_view tex
   CsvReader& csv = *opened;
   EvenRows read;
   std::int64_t step = 0;
-  std::string second;  ///< where that row stands
+  std::string second;  ///< file and line of that row
   while (true) {
     const auto more = csv.next();
     if (!more) return std::unexpected(more.error());

@@ -25,7 +25,7 @@ Result<std::string> read_file(const std::string& path) {
   std::string bytes;
   const auto size = std::filesystem::file_size(path, ignored);
   if (!ignored) bytes.reserve(size);
-  // A pipe has no size, and a file may grow: read until the end rather than trust the size.
+  // A pipe has no size, and a file may grow, so read until the end.
   std::size_t used = 0;
   for (;;) {
     bytes.resize(std::max(bytes.capacity(), used + 65536));

@@ -63,7 +63,7 @@ TEST(RandomStream, StreamsOfDifferentNameOrSeedAreUncorrelated) {
   EXPECT_LT(std::abs(correlation(RandomStream(1, "arrivals"), RandomStream(1, "lengths"))), bound);
   EXPECT_LT(std::abs(correlation(RandomStream(1, "arrivals"), RandomStream(2, "arrivals"))), bound);
   EXPECT_LT(std::abs(correlation(RandomStream(1, "a"), RandomStream(1, "b"))), bound);
-  EXPECT_NEAR(correlation(RandomStream(1, "a"), RandomStream(1, "a")), 1.0, 0.02);  // the measure itself works
+  EXPECT_NEAR(correlation(RandomStream(1, "a"), RandomStream(1, "a")), 1.0, 0.02);  // the measure itself
 }
 
 struct Moments {

@@ -75,7 +75,7 @@ std::optional<std::int64_t> parse_timestamp(std::string_view s) {
 }
 
 bool states_zone(std::string_view timestamp) {
-  constexpr std::size_t kOffset = 6;  // "+HH:MM"; the dashes of a date lie further from the end
+  constexpr std::size_t kOffset = 6;  // "+HH:MM"; the dashes of a date are further from the end
   if (timestamp.ends_with('Z')) return true;
   if (timestamp.size() < kOffset) return false;
   const char sign = timestamp[timestamp.size() - kOffset];

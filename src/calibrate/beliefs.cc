@@ -247,7 +247,7 @@ Result<std::shared_ptr<const Boosted>> train(const std::vector<predict::StepSamp
   static std::mutex mutex;
   static std::map<std::tuple<std::uint64_t, bool, bool>, std::shared_ptr<const Boosted>> known;
 
-  // Equal steps were drawn from equal engines, whose lines are equal.
+  // Equal samples come from equal engines, which have the same lines.
   const std::tuple key{digest_of(samples), training.prefill_trees, training.lines != nullptr};
   const std::scoped_lock lock(mutex);
   if (const auto found = known.find(key); found != known.end()) return found->second;
@@ -291,7 +291,7 @@ Result<std::shared_ptr<const LatencyModel>> train_rates(const engine::StepModel&
   if (clocks.empty()) return bad_input("clocks", "none to collect at");
   auto samples = collect_rates(model, options, clocks);
   if (measured) time_by(*measured, samples);
-  if (samples.empty()) return bad_input("predictor_file", "says nothing of decodes at this recipe's clocks");
+  if (samples.empty()) return bad_input("predictor_file", "has no decodes at this recipe's clocks");
   const std::uint64_t key = digest_of(samples);
   const std::scoped_lock lock(mutex);
   // What lines say of prompts is not in the samples.

@@ -16,7 +16,7 @@ namespace wattle::calibrate {
 namespace {
 
 constexpr std::int64_t kLoneRequests = 40;
-constexpr double kAnswers = 10.0;     ///< as long as so many at its load a measurement lasts: batches fill first
+constexpr double kAnswers = 10.0;     ///< least duration of a measurement, in answers, because batches fill first
 constexpr std::int64_t kMost = 6000;  ///< requests, at which it is long enough whatever it found
 
 /// Latencies of what arrives after the first fifth, and mean power from then until the last arrival.
@@ -38,7 +38,7 @@ class Watcher final : public journal::Sink {
     last = s;
   }
   [[nodiscard]] bool unfinished() const { return unfinished_; }
-  /// Of one of so many workers, their mean.
+  /// Mean power of one of `workers`.
   [[nodiscard]] std::optional<Watts> power(int workers) const {
     if (seen_.empty()) return std::nullopt;
     Watts sum;
@@ -59,11 +59,11 @@ class Watcher final : public journal::Sink {
   std::map<std::int32_t, std::pair<std::optional<journal::Sample>, journal::Sample>> seen_;  ///< first, last
 };
 
-/// An instance of a worker: of its only one, or of a pair's.
+/// An instance of a worker: its only one, or one of a pair.
 struct Part {
   InstanceSpec spec;
   const engine::StepModel* model;
-  std::optional<MegaHertz> clock;  ///< none: that which is asked about
+  std::optional<MegaHertz> clock;  ///< none: the clock that is being measured
   [[nodiscard]] MegaHertz at(MegaHertz asked) const { return clock.value_or(asked); }
 };
 
@@ -149,7 +149,7 @@ class Bench final : public LoadBench {
   const LoadProfilerOptions& options_;
 };
 
-/// What is said of a table before its profiles.
+/// The header of a table, without its profiles.
 plan::LoadTable table_of(std::string llm, std::string gpu, const LoadProfilerOptions& options) {
   plan::LoadTable table;
   table.llm = std::move(llm);

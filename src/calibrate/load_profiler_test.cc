@@ -94,7 +94,7 @@ TEST(LoadProfiler, MeasuresUntilBatchesHaveFilled) {
     options.requests = requests;
     return plan::most_load(profile_loads(engine_of("llama-2-13b"), {slow}, options)->classes.at(0), 1, MegaHertz(1980));
   };
-  // 120 alone say 1.5 times as much as it carries, 60 eighty times.
+  // By 120 requests alone the load would be 1.5 times what the engine sustains, by 60 eighty times.
   EXPECT_NEAR(most(120) / most(1600), 1.0, 0.15);
   EXPECT_NEAR(most(60) / most(1600), 1.0, 0.25);
 }
@@ -223,7 +223,7 @@ TEST(LoadProfiler, APairIsMeasuredAsOneWorker) {
   const double most = plan::most_load(profile, medium().limits).value();
   EXPECT_GT(most, 0.0);
   EXPECT_GT(plan::at_load(profile, most)->power, h100.profiles[0].points[0].power + a100.profiles[0].points[0].power);
-  // A prompt keeps nobody's next token waiting: at the colocated A100's most load its tokens come sooner.
+  // Prompts do not delay the pair's decodes: at the colocated A100's highest load its token gaps are shorter.
   const double a100_most = plan::most_load(a100.profiles[0], medium().limits).value();
   ASSERT_LT(a100_most, most);
   EXPECT_LT(plan::at_load(profile, a100_most)->tbt, plan::at_load(a100.profiles[0], a100_most)->tbt);

@@ -12,7 +12,7 @@ namespace wattle::calibrate {
 
 namespace {
 
-/// Of a request that is held to another objective than its class: as much of the class's as it takes of its own.
+/// Scales the latency of a request with its own objective to the class's objective.
 Span in_terms_of(Span limit, Span latency, std::optional<Span> own) {
   if (!own || *own == limit || limit == Span::max()) return latency;
   return Span::from_seconds(latency.seconds() * (limit.seconds() / own->seconds()));
@@ -126,8 +126,8 @@ class Search {
     }
   }
 
-  /// Beyond the limits more and more requests miss them: the load from which on fewer are kept a second, not more.
-  /// Where they are not what ends the load, but what is served at all, there is none beyond.
+  /// Beyond the limits a growing share of requests misses them: returns the load beyond which fewer requests per second
+  /// meet them. If the load is limited by throughput instead, returns `low`.
   double most_useful(double low, double high) {
     if (at(high) == nullptr || within(at(high)->point)) return low;
     double best = low, kept_per_s = low * at(low)->kept;
@@ -152,9 +152,9 @@ class Search {
   std::map<double, std::optional<MeasuredLoad>> measured_;  ///< by load
 };
 
-/// What a class is held to: the quantile asked for or, where no configuration keeps that of lone requests, as many
-/// points below the most that one keeps as the quantile lies below all. Where that is less than half, the quantile
-/// asked for: there is nothing to hold plans to. `kept_alone`: as ProfiledClass has it.
+/// The quantile that plans hold a class to: the configured one or, if no configuration meets it even for requests that
+/// are alone, as many points below the best configuration's share as the quantile is below 100 %. If that is below
+/// half, the configured one: no plan can hold it. `kept_alone`: see ProfiledClass.
 Result<HeldQuantiles> held_to(const ClassRequests& of, std::span<LoadBench* const> benches,
                               const LoadSearchOptions& options, double& kept_alone) {
   HeldQuantiles most{0.0, 0.0};

@@ -1,4 +1,4 @@
-// What the control plane believes an engine draws.
+// The control plane's power model of an engine.
 #include <map>
 #include <mutex>
 #include <utility>

@@ -86,7 +86,7 @@ Result<std::optional<ProfileRepository::Found>> ProfileRepository::find(std::str
   return Found{std::move(*table), wanted, from};
 }
 
-/// What was there under this name may be another directory's.
+/// A cached file of this name may come from another directory.
 void ProfileRepository::keep(const std::string& file, const std::string& text) const {
   if (cache_.empty()) return;
   const std::string path = (fs::path(cache_) / file).string();

@@ -80,7 +80,7 @@ TEST_F(Repository, ADamagedCopyIsFetchedAgainADamagedOriginalIsRefused) {
   EXPECT_NE(refused.error().message().find("checksum"), std::string::npos) << refused.error().message();
 }
 
-/// One that was begun again, or another one, has versions of the same numbers: what is shared holds.
+/// A new or different shared directory may have the same version numbers: the shared directory takes precedence.
 TEST_F(Repository, TheCacheOfAnotherDirectoryIsNotBelieved) {
   const ProfileRepository old(dir("old"), dir("cache")), fresh(dir("fresh"), dir("cache"));
   ASSERT_EQ(old.publish("m", small_table(100)).value(), 1);

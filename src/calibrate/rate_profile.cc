@@ -94,7 +94,7 @@ class Agent final : public engine::ReplicaObserver {
   StepReport first_;  ///< of the measurement
 };
 
-/// What the engine holds when it is full.
+/// State of a full engine.
 struct Filling {
   std::int64_t usable = 0;  ///< blocks
   std::int64_t most = 0;    ///< requests

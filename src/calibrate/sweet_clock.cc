@@ -42,7 +42,7 @@ MegaHertz sweet_clock(const engine::StepModel& model, const engine::EngineOption
     const auto line = model.decode(static_cast<std::int32_t>(batch), kv, clock);
     return effort(line.base + line.slope * kv, line.power);
   };
-  // Every clock asked about costs the model a table: every ninth first, then around the best of those, twice.
+  // Each clock costs the model a table, so every ninth clock is tried first, then twice those around the best.
   const auto clocks = supported_clocks(model.gpu());
   const auto count = static_cast<std::ptrdiff_t>(clocks.size());
   std::map<std::ptrdiff_t, double> efforts;

@@ -195,7 +195,8 @@ void Ledger::close(Meter& meter, Instant at) {
 
 void Ledger::changes(Meter& meter, Instant at, Milliwatts power, bool metered, std::int32_t decode_requests,
                      std::int64_t prefill_tokens) {
-  // Closing an interval rounds its shares, so one that goes on unchanged stays open: no result depends on call counts.
+  // Closing an interval rounds its shares, so an unchanged one stays open: results do not depend on the number of
+  // calls.
   if (power == meter.power && metered == meter.metered && decode_requests == meter.decode_requests &&
       prefill_tokens == meter.prefill_tokens)
     return;

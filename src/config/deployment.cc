@@ -114,7 +114,7 @@ Result<void> section(const Part& part, const char* name, const std::vector<Optio
   return fill(options, mine.entries, to);
 }
 
-/// What stands outside every known section.
+/// Refuses keys outside the known sections.
 Result<void> check_sections(const Part& part) {
   constexpr std::array kKnown{"fleet", "slo", "engine", "gateway", "agent", "planner", "node", "worker"};
   const auto check = [&](const std::string& key, const std::string& where) -> Result<void> {
@@ -130,7 +130,7 @@ Result<void> check_sections(const Part& part) {
   }
   for (const Entry& entry : part.entries) {
     if (entry.key.find('.') == std::string::npos) {
-      return bad_input(entry.where, fmt::format("{} stands in no section; [fleet] comes first", entry.key));
+      return bad_input(entry.where, fmt::format("{} is in no section; begin with [fleet]", entry.key));
     }
   }
   return {};
@@ -149,7 +149,7 @@ Result<std::vector<FlagText>> flags_of(const Part& part, const std::string& proc
   return flags;
 }
 
-/// Checked here, so that what is wrong is named by its line.
+/// Checked here, so that errors name the line.
 Result<std::vector<FlagText>> engine_flags(const Part& part) {
   std::vector<FlagText> flags;
   engine::EngineOptions scratch;
@@ -167,7 +167,7 @@ Result<std::vector<FlagText>> engine_flags(const Part& part) {
   return flags;
 }
 
-/// As a shell takes it for one word.
+/// Quoted so that a shell takes it as one word.
 std::string quoted(std::string_view value) {
   std::string text = "'";
   for (const char c : value) text += c == '\'' ? "'\\''" : std::string(1, c);
@@ -216,7 +216,7 @@ Result<Deployment> Deployment::from_text(std::string_view text, const std::strin
     auto node = element(lists[0], i, deployment_node_options());
     if (!node) return std::unexpected(node.error());
     if (std::ranges::find(made.nodes_, node->name, &DeploymentNode::name) != made.nodes_.end()) {
-      return bad_input(lists[0].parts[i].where, fmt::format("node \"{}\" stands here twice", node->name));
+      return bad_input(lists[0].parts[i].where, fmt::format("node \"{}\" is listed twice", node->name));
     }
     if (!node->agent.ends_with(":0") &&
         std::ranges::find(made.nodes_, node->agent, &DeploymentNode::agent) != made.nodes_.end()) {
@@ -235,14 +235,14 @@ Result<Deployment> Deployment::from_text(std::string_view text, const std::strin
     if (worker->gpus.empty()) return bad_input(where, "gpus of this [[worker]] is empty; name at least one");
     const auto node = made.node_of(worker->node, where);
     if (!node) return std::unexpected(node.error());
-    // What it draws would be one's, and the other's requests would seem to take nothing.
+    // Otherwise all power would be booked to one engine, and requests of the other would seem to take none.
     for (auto gpu = worker->gpus.begin(); gpu != worker->gpus.end(); ++gpu) {
       bool taken = std::find(worker->gpus.begin(), gpu, *gpu) != gpu;
       for (std::size_t w = 0; w < i; ++w) {
         taken = taken || (made.worker_nodes_[w] == *node &&
                           std::ranges::find(made.workers_[w].gpus, *gpu) != made.workers_[w].gpus.end());
       }
-      if (taken) return bad_input(where, fmt::format("GPU {} stands here twice on its node", *gpu));
+      if (taken) return bad_input(where, fmt::format("GPU {} is listed twice on its node", *gpu));
     }
     made.workers_.push_back(std::move(*worker));
     made.worker_nodes_.push_back(*node);
@@ -295,7 +295,7 @@ std::vector<FlagText> Deployment::believed() const {
 std::vector<FlagText> Deployment::gateway() const {
   std::vector<FlagText> flags = believed();
   for (const std::string& model : fleet_.models) flags.push_back({"--model", model, origins_.of("fleet.models")});
-  // Its line is named where nobody says a model.
+  // Names the line if no model is configured.
   if (fleet_.models.empty() && origins_.has("fleet.models"))
     flags.push_back({"--model", "", origins_.of("fleet.models")});
   add_engine(flags, {{"ttft", slo_.ttft_ms}, {"itl", slo_.itl_ms}, {"tbt", slo_.tbt_ms}, {"e2e", slo_.e2e_ms}});

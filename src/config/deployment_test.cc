@@ -126,19 +126,19 @@ TEST(Deployment, WhatIsWrongIsNamedByItsLine) {
       problem(replaced(kText, "node = \"n1\"", "node = \"n7\"")).find("there is no node \"n7\"; there are n0, n1"),
       std::string::npos);
   EXPECT_NE(problem(replaced(kText, "node = \"n1\"\n", "")).find("node is needed; one of n0, n1"), std::string::npos);
-  EXPECT_NE(problem(replaced(kText, "name = \"n1\"", "name = \"n0\"")).find("stands here twice"), std::string::npos);
+  EXPECT_NE(problem(replaced(kText, "name = \"n1\"", "name = \"n0\"")).find("is listed twice"), std::string::npos);
   EXPECT_EQ(problem(replaced(kText, "127.0.0.1:9101", "127.0.0.1:9100")),
             "w.toml:28: another node's agent is at 127.0.0.1:9100, too");
   EXPECT_NE(problem(replaced(kText, "gpus = [0, 1]", "gpus = []")).find("is empty"), std::string::npos);
-  EXPECT_NE(problem(replaced(kText, "gpus = [0, 1]", "gpus = [1, 1]")).find("GPU 1 stands here twice"),
+  EXPECT_NE(problem(replaced(kText, "gpus = [0, 1]", "gpus = [1, 1]")).find("GPU 1 is listed twice"),
             std::string::npos);
   const std::string shared = replaced(kText, "gpus = [0, 1]", "gpus = [0, \"GPU-1234\"]");
   EXPECT_EQ(problem(shared), "") << "of another node";
-  EXPECT_NE(problem(replaced(shared, "node = \"n1\"", "node = \"n0\"")).find("GPU GPU-1234 stands here twice"),
+  EXPECT_NE(problem(replaced(shared, "node = \"n1\"", "node = \"n0\"")).find("GPU GPU-1234 is listed twice"),
             std::string::npos);
   EXPECT_NE(problem(replaced(kText, "role = \"prefill\"", "role = \"prefil\"")).find("did you mean \"prefill\"?"),
             std::string::npos);
-  EXPECT_NE(problem("recipe = \"x\"\n" + kText).find("w.toml:1: recipe stands in no section"), std::string::npos);
+  EXPECT_NE(problem("recipe = \"x\"\n" + kText).find("w.toml:1: recipe is in no section"), std::string::npos);
   EXPECT_NE(problem(replaced(kText, "recipe = \"voltanallm\"\n", "")).find("fleet.recipe is missing"),
             std::string::npos);
 }
@@ -153,7 +153,7 @@ TEST(Deployment, IsPrintedAsWhatEachProcessIsStartedWith) {
   EXPECT_NE(text.find("  --state='it'\\''s'\n"), std::string::npos) << text;
 }
 
-/// Gateway and agent both know it by its URL.
+/// Gateway and agent both identify it by its URL.
 TEST(Deployment, AnEngineWithoutStepReportsIsNamedByItsUrl) {
   const auto made = Deployment::from_text(replaced(kText, "step_reports = \"tcp://127.0.0.1:5558\"", ""), "w.toml");
   ASSERT_TRUE(made) << made.error().message();

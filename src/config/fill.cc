@@ -123,7 +123,7 @@ Result<Value> checked_clocks(const OptionSpec& spec, const Entry& entry) {
   return texts.front();
 }
 
-/// By the word none. Of a text that is any text, and where it is a choice it is that.
+/// Whether the word "none" unsets it: not for free text, nor for a choice with that word.
 bool may_be_unset(const OptionSpec& spec) {
   return spec.may_be_none && !spec.required && spec.type != OptionType::Text &&
          std::ranges::find(spec.choices, "none") == spec.choices.end();
@@ -280,7 +280,7 @@ std::string nearest(std::string_view text, const std::vector<std::string>& candi
   std::string best;
   std::size_t best_distance = std::max<std::size_t>(2, text.size() / 3) + 1;
   for (const std::string& candidate : candidates) {
-    // "ttft" is three edits from "ttft_ms" and still what was meant.
+    // "ttft" is three edits from "ttft_ms", but a prefix of it.
     const bool cut_short = text.size() >= 3 && candidate.starts_with(text);
     const std::size_t distance = cut_short ? 1 : edit_distance(text, candidate);
     if (distance < best_distance) {
@@ -382,7 +382,7 @@ Result<void> apply_overrides(const std::vector<const OptionSpec*>& specs, const 
     if (spec == specs.end() || indexed) return std::unexpected(unknown_key(override_.key, override_.where(), specs));
     Result<Entry> entry = entry_from_text(**spec, override_);
     if (!entry) return std::unexpected(std::move(entry.error()));
-    // A shorthand given on the command line wins over what the file refines.
+    // A shorthand on the command line takes precedence over the file's refined keys.
     if ((*spec)->shorthand) {
       const auto dot = plain.rfind('.');
       const std::string section = plain.substr(0, dot + 1);

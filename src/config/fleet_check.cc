@@ -50,7 +50,7 @@ Memory memory_of(const LoadedScenario& loaded, std::size_t pool, const Paralleli
   return m;
 }
 
-/// The smallest degree that splits the heads and leaves room for KV, the rest of the shape as it is; 0 when none does.
+/// The smallest TP degree that divides the heads and leaves room for KV with the same shape otherwise; 0: none.
 std::int32_t smallest_fitting(const LoadedScenario& loaded, std::size_t pool, double kv_tokens) {
   for (std::int32_t tp = 1; tp <= loaded.llm.heads; ++tp) {
     Parallelism parallel = loaded.scenario.pools[pool].parallelism();
@@ -69,8 +69,8 @@ std::string remedy(const LoadedScenario& loaded, std::size_t pool, double kv_tok
                 : std::string("no tensor_parallel fits; choose a GPU with more memory");
 }
 
-/// Watts that the pool's GPU can be held to, or can draw idle. Drivers take no limit below a quarter of the TDP (A100:
-/// 100 of 400 W, H100: 200 of 700), and the hardware model knows no GPU that keeps to less.
+/// Power limits and idle power of the pool's GPU. Drivers refuse limits below a quarter of the TDP (A100: 100 of 400 W,
+/// H100: 200 of 700), and the hardware model is not valid below.
 Result<void> check_watts(const LoadedScenario& loaded, std::size_t index) {
   const GpuSpec& gpu = loaded.gpus[index];
   const auto& engine = loaded.scenario.engine;
@@ -169,7 +169,7 @@ Result<void> check_roles(const LoadedScenario& loaded) {
                      "a fleet begins either with colocated instances or with prefill and decode ones; beside colocated "
                      "ones those have count = 0, and a plan starts pairs of them (scaling.pairs)");
   }
-  // Colocated instances may come later; those of a split fleet are not scaled.
+  // Colocated instances may be added by a plan; those of a split fleet are not scaled.
   for (const std::size_t role : {prefill, decode}) {
     if (role == pools.size()) continue;
     const auto begins = [&](const PoolOptions& pool) { return pool.role == pools[role].role && pool.count > 0; };
@@ -182,7 +182,8 @@ Result<void> check_roles(const LoadedScenario& loaded) {
   return {};
 }
 
-/// Nodes have room for what the run begins with, placed as the plan executor does; a fault says what dies.
+/// Nodes must have room for the initial instances, placed as the plan executor does, and faults must name existing
+/// ones.
 Result<void> check_nodes(const LoadedScenario& loaded) {
   const Scenario& scenario = loaded.scenario;
   for (std::size_t f = 0; f < scenario.faults.size(); ++f) {
@@ -253,10 +254,11 @@ Result<void> check_tensor_parallel_only(const LoadedScenario& loaded, std::strin
   for (std::size_t p = 0; p < loaded.scenario.pools.size(); ++p) {
     const Parallelism shape = loaded.scenario.pools[p].parallelism();
     if (shape == Parallelism(shape.tensor)) continue;
-    return bad_input(place_of(loaded, p, {"gpu", "pipeline_parallel", "expert_parallel", "data_parallel"}),
-                     fmt::format("{} knows tensor_parallel alone; pipeline_parallel, expert_parallel and data_parallel "
-                                 "are for simulated fleets without it",
-                                 who));
+    return bad_input(
+        place_of(loaded, p, {"gpu", "pipeline_parallel", "expert_parallel", "data_parallel"}),
+        fmt::format("{} supports tensor_parallel only; pipeline_parallel, expert_parallel and data_parallel "
+                    "are for simulated fleets without it",
+                    who));
   }
   return {};
 }

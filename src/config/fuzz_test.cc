@@ -1,5 +1,5 @@
-// Bounded, deterministic fuzzing: whatever the text, a loader gives a value that keeps its promises or an error with a
-// place and a remedy. Run under the sanitizers it also shows that nothing is read or recursed out of bounds.
+// Bounded, deterministic fuzzing: for any text, a loader returns a valid value or an error with a place and a remedy.
+// Under the sanitizers it also shows that nothing is read or recursed out of bounds.
 #include <gtest/gtest.h>
 
 #include <cmath>

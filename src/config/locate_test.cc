@@ -1,4 +1,4 @@
-// Where folders and traces are found, and what stands in for a trace that is not.
+// Where folders and traces are found, and the stand-in for a missing trace.
 #include "config/locate.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A folder of its own, gone afterwards.
+/// A temporary folder.
 class Folder {
  public:
   explicit Folder(const std::string& name) : path_(fs::path(::testing::TempDir()) / ("wattle_locate_" + name)) {

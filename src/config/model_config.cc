@@ -16,7 +16,7 @@ using Keys = std::initializer_list<const char*>;
 
 bool one_of(const std::string& name, Keys names) { return std::ranges::find(names, name) != names.end(); }
 
-/// Model classes whose default it is to tie embeddings; and those whose FFN has two matrices.
+/// Model classes that tie embeddings by default; and those with an FFN of two matrices.
 bool ties_embeddings(const std::string& type) {
   return type.starts_with("gemma") ||
          one_of(type, {"opt", "bloom", "gpt2", "falcon", "gpt_bigcode", "starcoder2", "cohere", "cohere2", "mpt"});
@@ -131,7 +131,7 @@ class ConfigReader {
       const Json* const value = find({key}, text_);
       return value != nullptr && *value == Json(true);
     };
-    // Falcon-7B states as many as heads beside it.
+    // Falcon-7B states as many KV heads as heads in the same file.
     const bool single = is_true("multi_query") && !is_true("new_decoder_architecture");
     const std::int64_t stated = number({"num_key_value_heads", "num_kv_heads", "n_head_kv"}).value_or(heads);
     add("kv_heads", single ? 1 : stated);
@@ -156,7 +156,7 @@ class ConfigReader {
     } else if (const auto full = number({"max_window_layers"}); full && window > 0) {
       windowed = std::max<std::int64_t>(0, layers - *full);
     } else if (const auto pattern = number({"sliding_window_pattern"}); pattern && *pattern > 0) {
-      windowed = window > 0 ? layers - layers / *pattern : 0;  // each last one of so many sees all
+      windowed = window > 0 ? layers - layers / *pattern : 0;  // every such last layer has full attention
     } else if (type_ == "gemma2" || type_.starts_with("gemma3") || type_ == "gpt_oss") {
       const std::int64_t every = type_.starts_with("gemma3") ? 6 : 2;
       windowed = window > 0 ? layers - layers / every : 0;
@@ -183,7 +183,7 @@ class ConfigReader {
     add("experts", *count);
     const auto chosen =
         number({"num_experts_per_tok", "num_experts_per_token", "experts_per_token", "moe_topk", "moe_k"});
-    if (!chosen) return (void)wrong("num_experts_per_tok", "is missing beside the experts");
+    if (!chosen) return (void)wrong("num_experts_per_tok", "is missing; the model has experts");
     add("experts_per_token", *chosen);
     const bool llama4 = type_.starts_with("llama4");
     const auto own = llama4 ? number({"intermediate_size"}) : number({"moe_intermediate_size"});

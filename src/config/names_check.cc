@@ -98,7 +98,7 @@ Result<void> check_residency(const LoadedScenario& loaded) {
   return {};
 }
 
-/// What describes synthetic requests, beside a trace.
+/// Keys of synthetic requests together with a trace, or the reverse.
 Result<void> check_synthetic(const LoadedScenario& loaded) {
   const bool trace = !loaded.scenario.workload.trace.empty();
   const char* beside = trace ? "workload.trace" : "workload.synthetic";
@@ -106,14 +106,14 @@ Result<void> check_synthetic(const LoadedScenario& loaded) {
     // A file's own may be left where a --set names the other.
     if (!loaded.origins.has(path) || (loaded.origins.commanded(beside) && !loaded.origins.commanded(path))) continue;
     return bad_input(loaded.origins.of(path),
-                     fmt::format("{} is of synthetic requests{}; beside {} it does nothing: leave it out, or set "
+                     fmt::format("{} is for synthetic requests{} and has no effect with {}: leave it out, or set "
                                  "{} to nothing",
                                  path, trace ? "" : " without a name", beside, beside));
   }
   return {};
 }
 
-/// Options of what is not there.
+/// Options of parts that the scenario does not have.
 Result<void> check_needs(const LoadedScenario& loaded) {
   const Scenario& s = loaded.scenario;
   const auto& w = s.workload;
@@ -197,7 +197,7 @@ Result<void> check_names(const LoadedScenario& loaded) {
       {"cost.price_usd_per_h", s.gpu_price != standard.gpu_price}};
   for (const auto& [key, differs] : others) {
     if (!s.sites.empty() && differs && loaded.origins.has(key)) {
-      return bad_input(loaded.origins.of(key), fmt::format("{} says nothing beside [[site]]; say it there", key));
+      return bad_input(loaded.origins.of(key), fmt::format("{} has no effect with [[site]]; set it there", key));
     }
   }
   double shares = 0.0;

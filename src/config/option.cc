@@ -37,7 +37,7 @@ std::string quoted(const std::string& text) {
   return out + '"';
 }
 
-/// Whole numbers stand without quotes.
+/// Numbers are written without quotes.
 std::string bare_or_quoted(const std::string& text) {
   const bool digits = !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
   return digits ? text : quoted(text);

@@ -1,4 +1,4 @@
-// Scenarios: what loads, what is refused, where and with which remedy.
+// Scenarios: which load, which are refused, with which place and remedy.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -83,7 +83,7 @@ electricity_usd_per_mwh = -5
   EXPECT_EQ(problem(two, {"fleet.site=west"}), "--set fleet.0.site: there is no [[site]] of the name \"west\"");
   EXPECT_EQ(problem(two, {"site.name=x"}), "--set site.1.name: there is a site of that name already");
   EXPECT_EQ(problem(two, {"carbon.intensity_g_per_kwh=1"}),
-            "--set carbon.intensity_g_per_kwh: carbon.intensity_g_per_kwh says nothing beside [[site]]; say it there");
+            "--set carbon.intensity_g_per_kwh: carbon.intensity_g_per_kwh has no effect with [[site]]; set it there");
   EXPECT_EQ(problem(kScenario, {"site.gpu_usd_per_h=1"}),
             "--set site.gpu_usd_per_h: the scenario has no [[site]] section");
   EXPECT_EQ(problem(two, {"site.2.gpu_usd_per_h=1"}),

@@ -18,7 +18,7 @@ namespace {
 
 constexpr const char* kConstant = "the scenario's constant";
 
-/// What a site's intensity is read with: where it begins in the files, and where these are.
+/// Context for reading a site's intensity: the start within the files, and their folder.
 struct Reading {
   const SiteOptions& site;
   std::string where;  ///< "FILE: [[site]] NAME"
@@ -39,7 +39,7 @@ Result<carbon::PriceSeries> prices(const Reading& in) {
                                         in.origin_ns, in.start);
 }
 
-/// The emissions API that a source is, and which of its signals is meant.
+/// The query for a source of emissions, with the selected signal.
 feeds::Query query_of(const IntensityOptions& o, bool decides) {
   feeds::Query query;
   const auto source = feeds::source_named(o.source);
@@ -48,7 +48,7 @@ feeds::Query query_of(const IntensityOptions& o, bool decides) {
   query.base_url = o.base_url;
   query.scope = o.scope == "direct" ? feeds::EmissionScope::Direct : feeds::EmissionScope::Lifecycle;
   const bool either = source == feeds::Source::WattTime || source == feeds::Source::CarbonAware;
-  // A column of g/kWh that nobody says more of may hold either; marginal intensity has the wider bounds.
+  // A column of g/kWh without further information may be of either kind; marginal intensity has the wider bounds.
   const bool marginal =
       o.kind.empty() ? (either && decides) || source == feeds::Source::Pjm || !source : o.kind == "marginal";
   query.kind = marginal ? feeds::IntensityKind::Marginal : feeds::IntensityKind::Average;
@@ -83,7 +83,7 @@ struct Intensity {
   std::string by;
 };
 
-/// Of a file, of a source that is to be asked (nothing yet), or the constant.
+/// From a file, from a source that is queried later (empty for now), or the constant.
 Result<Intensity> intensity(const Reading& in, const IntensityOptions& o, bool decides) {
   if (!o.stated()) {
     return Intensity{carbon::IntensitySeries::constant(in.site.intensity), kConstant};

@@ -11,7 +11,7 @@ namespace {
 
 Instant after_h(double h) { return Instant(Span::from_seconds(3600.0 * h).ns()); }
 
-/// A scenario of one site, with files beside it.
+/// A scenario of one site, and files next to it.
 class SiteFiles : public ::testing::Test {
  protected:
   void SetUp() override {

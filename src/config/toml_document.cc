@@ -37,7 +37,7 @@ std::int64_t first_long_line(std::string_view text) {
   return 0;
 }
 
-/// A dot or a bare number inside a key would read like a path or an element's index and slip past the strict checks.
+/// A dot or a bare number inside a key would look like a path or an element's index and evade the strict checks.
 bool is_plain(const std::string& key) {
   if (key.empty() || std::isalpha(static_cast<unsigned char>(key.front())) == 0) return false;
   return std::ranges::all_of(

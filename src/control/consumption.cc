@@ -13,10 +13,10 @@ constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 
 std::string number(std::int32_t id) { return id < 0 ? "(others)" : std::to_string(id); }
 
-/// What is known of a cost.
+/// Whether a cost can be stated.
 struct Pricing {
-  bool priced = true;            ///< some price is stated
-  bool pays_for_energy = false;  ///< beyond the GPUs' price
+  bool priced = true;            ///< a price for GPUs or energy is configured
+  bool pays_for_energy = false;  ///< in addition to the GPUs' price
   [[nodiscard]] bool known(bool metered) const { return priced && (metered || !pays_for_energy); }
 };
 
@@ -45,17 +45,17 @@ journal::UsageRow row(std::string name, const carbon::Usage& usage, const Pricin
   return made;
 }
 
-/// Some of it was drawn at a known intensity, or none was drawn.
+/// True if some energy was drawn at a known intensity, or none was drawn at all.
 bool carbon_known(const carbon::Totals& totals) {
   return totals.unknown_carbon == Picojoules() || totals.unknown_carbon < totals.total.energy;
 }
 
-/// Likewise at a known price; no file of prices: all of it was.
+/// The same for prices. Without a price file all prices are known.
 bool price_known(const carbon::Totals& totals) {
   return totals.unknown_price == Picojoules() || totals.unknown_price < totals.total.energy;
 }
 
-/// Of an instance or a site.
+/// The row of an instance or a site.
 journal::UsageRow row(std::string name, const carbon::Totals& totals, bool metered, const Pricing& pricing) {
   auto made = row(std::move(name), totals.total, metered, pricing);
   if (!carbon_known(totals)) made.carbon = GramsCo2(kUnknown);
@@ -65,7 +65,7 @@ journal::UsageRow row(std::string name, const carbon::Totals& totals, bool meter
   return made;
 }
 
-/// False: nobody has measured any of it.
+/// False if no energy was measured.
 bool metered(const carbon::Totals& totals) { return totals.metered > Span() || totals.unmetered == Span(); }
 
 /// Names of tenants and classes, for rows.
@@ -92,7 +92,7 @@ struct Names {
   }
 };
 
-/// Of requests, which may run at any site.
+/// For requests, which may run at any site.
 Pricing pricing_of(const carbon::Ledger& ledger) {
   Pricing pricing;
   for (const auto& rates : ledger.sites()) {

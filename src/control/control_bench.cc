@@ -19,7 +19,7 @@
 namespace wattle::control {
 namespace {
 
-/// Decode planes with the reference's 28 tiles; the low clock is too slow for the larger batches.
+/// Decode planes with the reference's 28 tiles; at the low clock, steps of the larger batches exceed the objective.
 predict::LinearLatency belief(const std::vector<MegaHertz>& clocks) {
   predict::LinearCoefficients c;
   for (std::int32_t end = 8; end <= 128; end += 8) c.tile_ends.push_back(end);
@@ -71,7 +71,7 @@ class NoClocks final : public ClockPort {
   void command(InstanceId, MegaHertz, Instant) override {}
 };
 
-/// One decision with the linear predictor; KV tokens chosen so that the answer is a clock in the middle, or none.
+/// One decision with the linear predictor. KV tokens are chosen so that the result is a clock in the middle, or none.
 void eco_freq_decision(benchmark::State& state) {
   const auto clocks = levels(state.range(0));
   const auto model = belief(clocks);
@@ -88,7 +88,7 @@ void eco_freq_decision(benchmark::State& state) {
 }
 BENCHMARK(eco_freq_decision)->Arg(2)->Arg(5);
 
-/// One what-if over all instances, with requests spread so that many of them stand near a border.
+/// One what-if over all instances, with requests distributed so that many instances are close to a tile border.
 void eco_route_decision(benchmark::State& state) {
   const auto clocks = levels(state.range(1));
   const auto model = belief(clocks);
@@ -152,7 +152,7 @@ class NoEngines final : public RequestPort {
   Served refuse(const Request&, Tag, Refusal, const char*, Instant) override { return {}; }
 };
 
-/// A request's whole life in the dispatcher with 1,000 others in flight, least-loaded over n instances.
+/// Everything the dispatcher does for one request with 1,000 others in flight: least-loaded over n instances.
 void dispatcher_cycle(benchmark::State& state) {
   std::vector<InstanceView> views(static_cast<std::size_t>(state.range(0)));
   const bool split = state.range(1) != 0;
@@ -188,7 +188,7 @@ void dispatcher_cycle(benchmark::State& state) {
 }
 BENCHMARK(dispatcher_cycle)->Args({16, 0})->Args({16, 1})->Args({256, 0});
 
-/// Carries 50 requests a second, whatever class and clock.
+/// Capacity 50 requests a second for any class and clock.
 class FlatProfile final : public LoadProfile {
  public:
   [[nodiscard]] double max_load_per_s(ClassId, MegaHertz) const override { return 50.0; }
@@ -197,7 +197,7 @@ class FlatProfile final : public LoadProfile {
   }
 };
 
-/// The same over nine classes and as many pools of n / 9 instances, the least added energy in each.
+/// The same over nine classes and as many pools of n / 9 instances, with least-energy routing in each.
 void pool_cycle(benchmark::State& state) {
   const FlatProfile profile;
   std::vector<InstanceSpec> specs(9);
@@ -234,11 +234,11 @@ void pool_cycle(benchmark::State& state) {
 }
 BENCHMARK(pool_cycle)->Arg(18)->Arg(288);
 
-/// KV tokens of capacity per running request: about what they take when they all are at their longest.
+/// KV capacity per running request: about what requests take at their full length.
 constexpr std::int64_t kTokensEach = 900;
 constexpr std::int64_t kSmaller = 256;
 
-/// Counts what a forecast asks: shapes whose time is wanted.
+/// Counts the step times that a forecast requests from the predictor.
 class Counted final : public LatencyModel {
  public:
   explicit Counted(const LatencyModel& model) : model_(model) {}
@@ -257,11 +257,10 @@ class Counted final : public LatencyModel {
   const LatencyModel& model_;
 };
 
-/// Target: at most 50 us with 256 running, 200 us with 512, 1,000 held. One request leaves; the dispatcher asks for the
-/// held ones until one must wait, and the clock is chosen again among 81 with the linear predictor. The objective
-/// (second argument, s) grows with the batch so that the clock lies inside the range and the search goes all the way;
-/// `asked` and `clock_mhz` show it. A larger batch that asked less than a smaller one would prove nothing, and is an
-/// error.
+/// Target: at most 50 us with 256 running, 200 us with 512 (1,000 held). One request leaves; held requests are tried
+/// until one has to wait, and the clock is chosen again among 81 with the linear predictor. The objective (second
+/// argument, s) grows with the batch so that the chosen clock lies inside the range; `asked` and `clock_mhz` show this.
+/// It is an error if a larger batch needs fewer predictions than a smaller one.
 void throttllem_leave_admit_throttle(benchmark::State& state) {
   std::vector<MegaHertz> clocks;
   for (std::int32_t mhz = 210; mhz <= 1410; mhz += 15) clocks.emplace_back(mhz);
@@ -273,7 +272,7 @@ void throttllem_leave_admit_throttle(benchmark::State& state) {
   spec.slo.e2e = Span::s(state.range(1));
   spec.slo.tbt = Span::ms(200);
   spec.beliefs.latency = &model;
-  // Room for so many requests and no more, so that exactly one enters for each that leaves.
+  // Room for exactly this number of requests, so that one enters for each that leaves.
   spec.kv_capacity_tokens = state.range(0) * kTokensEach;
   std::vector<InstanceView> views(1);
   views[0].id = InstanceId{0};
@@ -314,7 +313,7 @@ void throttllem_leave_admit_throttle(benchmark::State& state) {
   state.counters["clock_mhz"] = static_cast<double>(mhz) / static_cast<double>(leaves);
   const double asked = static_cast<double>(model.asked) / static_cast<double>(leaves);
   state.counters["asked"] = asked;
-  static double of_smaller = 0.0;  // it runs first
+  static double of_smaller = 0.0;  // the smaller batch runs first
   if (state.range(0) == kSmaller) {
     of_smaller = asked;
   } else if (asked < of_smaller) {
@@ -323,7 +322,7 @@ void throttllem_leave_admit_throttle(benchmark::State& state) {
 }
 BENCHMARK(throttllem_leave_admit_throttle)->Args({kSmaller, 30})->Args({512, 40});
 
-/// Least laxity with so many held: one leaves from the front, which lets nobody in, and one more comes.
+/// Least laxity with this many held requests: the first leaves, no other starts, and a new one arrives.
 void least_laxity_held(benchmark::State& state) {
   struct Full final : policy::AdmissionPolicy {
     AdmissionDecision admit(const Request&, const FleetSnapshot&) override { return {Admission::Hold, "full"}; }

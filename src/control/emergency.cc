@@ -8,10 +8,10 @@ namespace wattle::control {
 
 namespace {
 
-/// A chunk of prompts beside decodes, as engines compute them.
+/// Prompt tokens per step, as engines with chunked prefill compute them.
 constexpr std::int64_t kChunk = 2048;
 
-/// By Beliefs::load, at the load it has.
+/// The point of Beliefs::load at the present load.
 LoadPoint profiled(const InstanceView& at, ClassId of, MegaHertz clock, Instant now) {
   return at.spec->beliefs.load->at(of, present_load_per_s(at, most_load_per_s(at, of), now), clock);
 }

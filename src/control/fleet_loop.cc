@@ -120,7 +120,7 @@ void FleetLoop::observe(const Event& event, Instant now) {
   }
 }
 
-/// Brings those up to date that have not been looked at since something happened: nobody pays for a view nobody reads.
+/// Updates the views that are stale. Only views that a policy will read are refreshed.
 void FleetLoop::refresh(std::span<const InstanceView* const> views, Instant now) {
   for (const InstanceView* view : views) {
     auto& refreshed = refreshed_[static_cast<std::size_t>(view - instances_.data())];
@@ -148,7 +148,7 @@ ClassId FleetLoop::arrive(const Request& arrived, Tag tag, Instant now, int mode
   const auto [place, fresh] = requests_.try_emplace(arrived.id.value(), arrived, tag, model);
   WATTLE_CHECK(fresh, "request ids are unique");
   Request& request = place->second.request;
-  request.request_class = classes_.of(request);  // of those that are refused at once, by what they came with
+  request.request_class = classes_.of(request);  // requests that are refused at once have the class they arrived with
   if (request.undivided && !std::exchange(some_undivided_, true)) line_up();
   if (options_.unready_wait == Span() && unready(place->second)) {
     return turn_away(request, Refusal::NotReady, kUnready, now);
@@ -184,7 +184,7 @@ ClassId FleetLoop::arrive(const Request& arrived, Tag tag, Instant now, int mode
     return into;
   }
   hold(place->second, now);
-  // Nobody overtakes the queue's order: an admitted newcomer lets those before it try first.
+  // New requests keep the queue's order: if this one was admitted, those before it are tried first.
   if (decision.verdict == Admission::Admit && others_wait) retry_held(now);
   perhaps_preempt(now);
   return into;
@@ -202,7 +202,7 @@ const std::vector<const InstanceView*>& FleetLoop::of(const Candidates& from, jo
 
 void FleetLoop::assign(InstanceId id, const Entry& entry, int sign, Instant now) {
   InstanceView* const of = view(id);
-  if (of == nullptr) return;  // it is gone, and its books with it
+  if (of == nullptr) return;  // the instance has been removed
   const auto i = static_cast<std::size_t>(of - instances_.data());
   if (held_to_.count(i, entry.request.tier, sign)) port_.held_to(id, held_to_.of(i), now);
   of->assigned_requests += sign;
@@ -288,10 +288,10 @@ void FleetLoop::bind(RequestId id, bool prefilling, Instant now) {
   const auto found = requests_.find(id.value());
   if (found == requests_.end()) return;  // left from within start()
   Entry& entry = found->second;
-  if (entry.decode != kNoInstance) return;          // said twice
+  if (entry.decode != kNoInstance) return;          // reported twice
   if (entry.prefill_role != Role::Prefill) return;  // colocated: there is no second leg
   if (options_.unready_wait > Span() && !ready(entry.model)) {
-    // Nobody to go on where prefill ended: it begins again when somebody is there.
+    // No decode instance accepts requests: the prompt has to be computed again later.
     runs_no_more(entry);
     const InstanceId prefill = entry.prefill;
     taken_back(entry, "no decode instance accepts requests", now);
@@ -312,7 +312,7 @@ void FleetLoop::bind(RequestId id, bool prefilling, Instant now) {
   port_.hand_over(Request(entry.request), entry.tag, entry.prefill, decode, now);
 }
 
-/// It no longer counts as held.
+/// The request no longer counts as held.
 void FleetLoop::refuse(RequestId id, Refusal refusal, const char* reason, Instant now) {
   const auto node = requests_.extract(id.value());
   const Entry& entry = node.mapped();
@@ -366,10 +366,10 @@ std::optional<Tag> FleetLoop::leave(RequestId id, Fate fate, const char* reason,
   if (node.empty()) return std::nullopt;
   const Entry& entry = node.mapped();
   if (entry.prefill == kNoInstance) {
-    --counts_.held;                                       // its place in the line goes when its turn comes,
+    --counts_.held;                                       // its entry in the line is removed when it reaches the front,
     if (++left_in_lines_ > counts_.held + 64) line_up();  // or here
     close(entry, fate, reason, served, now);
-    retry_held(now);  // it may have been the one that blocked those behind it
+    retry_held(now);  // this request may have blocked those behind it
     return entry.tag;
   }
   begun(entry);
@@ -422,7 +422,7 @@ void FleetLoop::reroute(std::span<const PoolWeight> weights, Instant now) {
   retry_held(now);
 }
 
-/// What is held of a class of which nothing is served any more.
+/// Refuses held requests of classes that no pool serves any more.
 void FleetLoop::shed_held(Instant now) {
   std::vector<RequestId> shed;
   for (const auto& [id, entry] : requests_) {
@@ -486,7 +486,7 @@ void FleetLoop::remove_instance(InstanceId id, Instant now) {
   rebuild_candidates();
   observe(event::Gone{last}, now);
   if (last.spec->role == Role::Decode) end_pairs_with(id, now);
-  if (residencies_.size() > 1) retry_held(now);  // some may have no place left
+  if (residencies_.size() > 1) retry_held(now);  // some held requests may have no instance left
 }
 
 }  // namespace wattle::control

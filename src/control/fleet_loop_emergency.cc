@@ -20,7 +20,7 @@ constexpr RequestId kNoRequest{-1};
 
 }  // namespace
 
-/// Its first token is here, or it has left: it waits there no more.
+/// The request has its first token or has left: it no longer waits at this instance.
 void FleetLoop::begun(const Entry& entry) {
   if (!watches()) return;
   if (const InstanceView* at = find(entry.prefill)) {
@@ -49,7 +49,7 @@ void FleetLoop::tick(Instant now) {
   if (!watches() || now < next_look_) return;
   ++round_;
   next_look_ = now + options_.emergency.period;
-  // Ids: what is done to one instance may change the list of them.
+  // Loops over ids, because an action on one instance may change the list.
   std::vector<InstanceId> ids;
   for (const InstanceView& view : instances_) ids.push_back(view.id);
   for (const InstanceId id : ids) {
@@ -58,14 +58,14 @@ void FleetLoop::tick(Instant now) {
   look_at_held(now);
 }
 
-/// Those it has not begun, by what it says of its queue: the last to come.
+/// Requests whose prefill has not begun: the newest ones, as many as the instance reports as waiting.
 std::vector<RequestId> FleetLoop::waiting_at(const InstanceView& at) const {
   const auto& all = unbegun_[static_cast<std::size_t>(&at - instances_.data())];
   const auto n = std::min(all.size(), static_cast<std::size_t>(std::max(at.step.waiting_requests, 0)));
   return {all.end() - static_cast<std::ptrdiff_t>(n), all.end()};
 }
 
-/// Those of `ids` that are believed to be late, served in this order after what the instance computes at present.
+/// Those of `ids` that are predicted to be late if served in this order after the instance's current prompts.
 std::vector<RequestId> FleetLoop::late(const InstanceView& at, const std::vector<RequestId>& ids, MegaHertz clock,
                                        Instant now) const {
   std::vector<RequestId> late;
@@ -122,7 +122,8 @@ void FleetLoop::look_at(const InstanceView& at, Instant now) {
   }
 }
 
-/// Another instance of its pool, or of a larger one, that is believed to be in time; the fewest requests.
+/// Another instance of the same or a larger pool with a predicted first token in time; the one with the fewest
+/// requests.
 InstanceId FleetLoop::in_time(const Entry& entry, InstanceId but, Instant now) {
   const Request& request = entry.request;
   const InstanceView* best = nullptr;
@@ -149,7 +150,7 @@ InstanceId FleetLoop::in_time(const Entry& entry, InstanceId but, Instant now) {
   return best == nullptr ? kNoInstance : best->id;
 }
 
-/// Requests that no instance has yet.
+/// Requests that are not assigned to an instance.
 void FleetLoop::look_at_held(Instant now) {
   const Mode mode = options_.emergency.mode;
   std::vector<RequestId> squashed;
@@ -189,10 +190,10 @@ void FleetLoop::look_at_held(Instant now) {
 void FleetLoop::withdraw(RequestId id, Withdrawal withdrawal, Instant now) {
   const auto found = requests_.find(id.value());
   if (found == requests_.end() || found->second.withdrawal.what != Withdrawal::None) return;
-  if (displacing_ == id) return;                    // it leaves already, and its engine says so
-  if (found->second.decode != kNoInstance) return;  // both legs were bound at once
+  if (displacing_ == id) return;                    // it is being preempted, and its engine will report that
+  if (found->second.decode != kNoInstance) return;  // a decode instance was assigned together with the prefill instance
   found->second.withdrawal = withdrawal;
-  const Entry entry = found->second;  // the port may call back, and the request be gone
+  const Entry entry = found->second;  // a copy: the port may call back and erase it
   port_.withdraw(entry.request, entry.tag, entry.prefill, now);
 }
 
@@ -203,7 +204,7 @@ void FleetLoop::taken_back(Entry& entry, const char* reason, Instant now) {
   const InstanceId decode = std::exchange(entry.decode, kNoInstance);
   entry.prefilling = false;
   if (observers_.empty()) return;
-  Outcome back;  // to policies it has left its instance, and may start again
+  Outcome back;  // policies see it leave its instance; it may start again
   back.request = entry.request;
   back.fate = Fate::Cancelled;
   back.reason = reason;

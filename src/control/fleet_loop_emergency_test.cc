@@ -30,7 +30,7 @@ InstanceSpec spec_of_pool(std::int32_t pool) {
   return spec;
 }
 
-/// Engines that take one request at a time and compute nothing by themselves: the test says when one begins and ends.
+/// Engines that serve one request at a time; the test decides when one begins and ends.
 class Engines final : public RequestPort {
  public:
   void start(const Request& request, Tag, const RouteDecision& at, Instant) override {
@@ -68,7 +68,7 @@ class Engines final : public RequestPort {
     for (std::size_t i = 1; i < queue.size(); ++i) report.waiting_prompt_tokens += queue[i].prompt_tokens;
     loop->report(report);
   }
-  /// The first of the queue is served.
+  /// Serves the first request of the queue.
   void serve(InstanceId instance, Instant now) {
     auto& queue = queues[instance];
     if (queue.empty()) return;
@@ -121,7 +121,7 @@ Request prompt(std::int64_t id, std::int32_t tokens, std::int32_t tier, Instant 
   return request;
 }
 
-/// Sends everything to instance 0 while that accepts.
+/// Routes everything to instance 0 while it accepts requests.
 class ToTheFirst final : public policy::RoutingPolicy {
  public:
   RouteDecision route(const Request&, std::span<const InstanceView* const> candidates, Instant,
@@ -172,7 +172,7 @@ TEST(Emergency, NothingIsDoneWhereNothingIsPredictedToMiss) {
 
 TEST(Emergency, EachStepIsTakenOnlyWhereThoseBeforeItDoNotSuffice) {
   Rig rig(2, watching());
-  // At 500 MHz a token takes 2 ms. 1 is being computed; 2 may take its time, 3 may not.
+  // At 500 MHz a token takes 2 ms. Request 1 is being computed, 2 has time left, 3 has none.
   rig.arrive(1, 100, 0);
   rig.arrive(2, 300, 0);
   rig.arrive(3, 100);
@@ -182,7 +182,7 @@ TEST(Emergency, EachStepIsTakenOnlyWhereThoseBeforeItDoNotSuffice) {
   rig.tick();
   EXPECT_EQ(rig.journal.steps, std::vector{Rung::Reorder});
   EXPECT_EQ(rig.engines.order(0), (std::vector<std::int64_t>{1, 3, 4, 2}));
-  rig.tick();  // 4 would be late at 500 MHz even so
+  rig.tick();  // request 4 would still be late at 500 MHz
   EXPECT_EQ(rig.journal.steps, (std::vector{Rung::Reorder, Rung::Boost}));
   EXPECT_GT(rig.engines.boosted[InstanceId(0)], rig.now);
 }
@@ -190,7 +190,7 @@ TEST(Emergency, EachStepIsTakenOnlyWhereThoseBeforeItDoNotSuffice) {
 TEST(Emergency, ABacklogGoesToASiblingAndWhatNobodyCanServeInTimeIsGivenBack) {
   Rig rig(2, watching());
   for (std::int64_t id = 1; id <= 6; ++id) rig.arrive(id, 400);
-  rig.tick();  // in order already: boost
+  rig.tick();  // the order is right already, so the clock is raised
   EXPECT_EQ(rig.journal.steps, std::vector{Rung::Boost});
   rig.tick();
   EXPECT_GE(rig.journal.count(Rung::Resteer), 1);
@@ -228,8 +228,8 @@ TEST(Emergency, HeldRequestsMayBeGivenBackByWhatTheirObjectivesLeave) {
   options.emergency.squash_after_objectives = 2.0;
   Rig rig(1, options);
   rig.loop->set_accepting(InstanceId(0), false, rig.now);
-  rig.arrive(1, 100, 0);  // its first token is due after 10 s
-  rig.arrive(2, 100, 1);  // after 1 s
+  rig.arrive(1, 100, 0);  // TTFT of 10 s
+  rig.arrive(2, 100, 1);  // 1 s
   EXPECT_TRUE(rig.loop->will_squash());
   const auto refused_by = [&](double seconds) {
     rig.now = Instant() + Span::from_seconds(seconds);
@@ -270,7 +270,7 @@ TEST(Emergency, AClassIsShedByTheShareThatAPlanDoesNotServe) {
   EXPECT_EQ(rig.engines.refused.size(), 1U);
 }
 
-/// Random arrivals, services, deaths and newcomers: every request has one fate, and no engine has one twice.
+/// Random arrivals, services, deaths and new instances: every request ends exactly once, on one engine at a time.
 TEST(Emergency, NoRequestIsLostOrServedTwice) {
   std::int64_t steps = 0;
   for (std::uint64_t seed = 1; seed <= 200; ++seed) {

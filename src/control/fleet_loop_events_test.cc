@@ -30,7 +30,7 @@ Request request(std::int64_t id) {
   return r;
 }
 
-/// Binds every request to one instance and writes down what it observes.
+/// Binds every request to one instance and records the events.
 class Binding final : public policy::AdmissionPolicy {
  public:
   explicit Binding(InstanceId to, std::vector<std::string>& seen) : to_(to), seen_(seen) {}
@@ -71,7 +71,7 @@ TEST(FleetLoop, AdmissionBindsWhenEnforcedAndObservesEitherWay) {
     loop.first_token(RequestId{5}, Instant());
     loop.leave(RequestId{5}, Fate::Finished, "", {}, Instant());
     loop.remove_instance(loop.add_instance({}, Instant()), Instant());
-    loop.set_accepting(InstanceId{2}, true, Instant());  // gone is gone
+    loop.set_accepting(InstanceId{2}, true, Instant());  // has no effect after the removal
     const InstanceId at = driver.started_at;
     EXPECT_EQ(at, InstanceId{mode == Mode::Enforce ? 1 : 0});
     const std::string where = std::to_string(at.value());

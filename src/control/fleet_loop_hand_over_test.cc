@@ -1,4 +1,4 @@
-// Requests whose second leg goes on elsewhere: what is counted where, and who hears of it.
+// Requests that continue on a decode instance: what is counted where, and which instances are notified.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -28,12 +28,12 @@ TEST_F(FleetLoopHandOver, BothLegsAtOnceAreCountedAtBothUntilPrefillEnds) {
   EXPECT_EQ(assigned(1), 1);
   loop.leave(RequestId{0}, Fate::Finished, "", {}, Instant{});
   EXPECT_EQ(assigned(1), 0);
-  // One that leaves while both run gives both places back.
+  // A request that ends while it is bound to both instances frees both.
   loop.arrive(request(1), 0, Instant{});
   loop.leave(RequestId{1}, Fate::Finished, "", {}, Instant{});
   EXPECT_EQ(assigned(0), 0);
   EXPECT_EQ(assigned(1), 0);
-  // Nobody to decode: no prompt is computed in vain.
+  // Without a decode instance no prompt is computed.
   loop.set_accepting(InstanceId{1}, false, Instant{});
   loop.arrive(request(2), 0, Instant{});
   EXPECT_FALSE(driver.where.contains(RequestId{2}));
@@ -79,7 +79,7 @@ TEST_F(FleetLoopHandOver, TheFirstTokenAfterAHandOverSaysOnceWhatItWaited) {
     loop.leave(id, Fate::Finished, "", {}, Instant{100});
     driver.handed.clear();
   }
-  // The prefill engine's own token is no hand-over, nor is a colocated one's.
+  // The token of the prefill engine is not a hand-over, nor is one of a colocated engine.
   auto loop = make(fleet({Role::Prefill, Role::Decode, Role::Colocated}), {});
   for (const std::int64_t id : {2, 3}) {
     loop.arrive(request(id), 0, Instant{});
@@ -90,7 +90,7 @@ TEST_F(FleetLoopHandOver, TheFirstTokenAfterAHandOverSaysOnceWhatItWaited) {
 
 TEST_F(FleetLoopHandOver, PromptsAreUnansweredUntilTheFirstTokenWhereverTheyAreBound) {
   for (const bool at_once : {false, true}) {
-    const std::int64_t from = at_once ? 10 : 0;  // ids never come back
+    const std::int64_t from = at_once ? 10 : 0;  // ids are never reused
     FleetLoopOptions options;
     options.both_legs_at_once = at_once;
     FleetLoop loop(fleet({Role::Prefill, Role::Decode}), {}, 1, options, driver, journal);
@@ -107,7 +107,7 @@ TEST_F(FleetLoopHandOver, PromptsAreUnansweredUntilTheFirstTokenWhereverTheyAreB
     loop.first_token(RequestId{from}, Instant{});
     EXPECT_EQ(unanswered(1), 0);
     loop.arrive(request(from + 1), 0, Instant{});
-    loop.first_token(RequestId{from + 1}, Instant{});  // the prefill engine's own
+    loop.first_token(RequestId{from + 1}, Instant{});  // the prefill engine's token
     EXPECT_EQ(unanswered(0) + unanswered(1), 0);
     loop.prefill_done(RequestId{from + 1}, Instant{});
     loop.arrive(request(from + 2), 0, Instant{});

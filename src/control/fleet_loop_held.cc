@@ -27,7 +27,7 @@ void FleetLoop::hold(Entry& entry, Instant now) {
   ++counts_.held;
 }
 
-/// In an emergency deadlines come before whatever the queue policy says.
+/// In an emergency, deadlines take precedence over the queue policy.
 std::int64_t FleetLoop::key_of(const Entry& entry) const {
   if (!by_deadline_) return entry.key;
   const InstanceView& any = candidates_.prefill.empty() ? shown(kNoInstance) : *candidates_.prefill.front();
@@ -36,7 +36,7 @@ std::int64_t FleetLoop::key_of(const Entry& entry) const {
 
 void FleetLoop::retry_held(Instant now) {
   if (counts_.held == 0) return;
-  // A port that calls back from start or refuse must not start a second round inside this one.
+  // A port that calls back from start or refuse must not begin a nested pass.
   if (retrying_) {
     retry_again_ = true;
     return;
@@ -200,9 +200,9 @@ void FleetLoop::runs_no_more(const Entry& entry) {
   if (preemptive_) running_.erase({entry.rank, entry.request.id.value()});
 }
 
-/// The one to displace for this request: of the largest rank, of those looked at; none: no rank is larger.
+/// The running request to preempt: the one of the largest rank above `than`, among those examined. -1: none.
 RequestId FleetLoop::least_urgent(const Entry& for_whom, std::int64_t than) {
-  constexpr int kMostOthers = 32;  // whose place would be of no use: in other classes' pools, at other sites
+  constexpr int kMostOthers = 32;  // limit on requests that would free no place for this one
   int others = 0;
   for (auto it = running_.rbegin(); it != running_.rend() && it->first > than && others < kMostOthers; ++it, ++others) {
     const Entry& entry = requests_.at(it->second);
@@ -230,7 +230,7 @@ void FleetLoop::perhaps_preempt(Instant now) {
   if (!first_entry.may_displace) return;
   for (RequestId id = least_urgent(first_entry, rank); id != RequestId(-1); id = least_urgent(first_entry, rank)) {
     const Entry& entry = requests_.at(id.value());
-    running_.erase({entry.rank, id.value()});  // asked once, whatever the port says
+    running_.erase({entry.rank, id.value()});  // each request is tried once, whatever the port answers
     displacing_ = id;
     if (port_.preempt(Request(entry.request), entry.tag, entry.prefill, entry.answered, now)) {
       first_entry.may_displace = false;

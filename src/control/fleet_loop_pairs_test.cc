@@ -1,4 +1,5 @@
-// Pairs of a prefill and a decode instance beside others: what is computed at the one goes on at the other.
+// P/D pairs together with other instances: prompts computed by a pair's prefill instance are decoded by its decode
+// instance.
 #include <gtest/gtest.h>
 
 #include <utility>
@@ -12,7 +13,7 @@ namespace {
 
 constexpr InstanceId kDecode{1}, kPrefill{2}, kOtherDecode{3}, kFarDecode{4};
 
-/// One colocated, a pair, another pair's decode instance beside it, and one at another site.
+/// A colocated instance, a pair, the decode instance of another pair, and an instance at another site.
 class FleetLoopPairs : public FleetLoopTest {
  protected:
   FleetLoopPairs() {
@@ -28,7 +29,7 @@ class FleetLoopPairs : public FleetLoopTest {
     views[4].spec = &far_;
     return make(std::move(views), {});
   }
-  /// Another request, computed at the pair's prefill instance.
+  /// A second request at the pair's prefill instance.
   RequestId computed(FleetLoop& at) {
     for (;;) {
       const RequestId id(next_++);

@@ -15,7 +15,7 @@
 namespace wattle::control {
 namespace {
 
-/// Carries so many requests of any class a second, whatever the clock, at 100 W and `slope` W per request a second.
+/// Capacity for any class and clock; power is 100 W plus `slope` W per request a second.
 class Flat final : public LoadProfile {
  public:
   Flat(double most, double slope) : most_(most), slope_(slope) {}
@@ -113,7 +113,7 @@ TEST(FleetLoop, ARequestIsClassifiedAndGoesToItsClassesPool) {
   EXPECT_EQ(goes_to(10, 0), 1) << "no prediction: SL";
   EXPECT_EQ(journal.count(journal::DecisionKind::Pool), 6);
 
-  // Its pool is gone: the larger one serves it; the largest's requests go to what there is.
+  // Its pool is gone: the next larger one serves it; the largest pool's requests go to what is left.
   loop.remove_instance(InstanceId(0), Instant(10));
   loop.remove_instance(InstanceId(1), Instant(10));
   loop.remove_instance(InstanceId(3), Instant(10));
@@ -219,11 +219,11 @@ TEST(FleetLoop, AFullPoolOverflowsToTheNextLargerAndThenItsOwnTakesMore) {
   EXPECT_EQ(at(0), 6) << "where every pool has what it carries, nobody waits at the gateway";
   EXPECT_EQ(at(1), 5);
   EXPECT_EQ(at(2), 5);
-  EXPECT_STREQ(journal.decisions.back().reason, "every pool has what it carries: its own");
+  EXPECT_STREQ(journal.decisions.back().reason, "all pools are at capacity: its own");
   loop.arrive(sized(17, 5000, 400), 0, Instant());
   EXPECT_EQ(at(2), 6);
   EXPECT_EQ(loop.counts().held, 0);
-  loop.arrive(sized(18, 10, 10), 0, Instant() + Span::s(100));  // what was is forgotten by now
+  loop.arrive(sized(18, 10, 10), 0, Instant() + Span::s(100));  // the earlier requests no longer count
   EXPECT_STREQ(journal.decisions.back().reason, "its class's share");
 }
 
@@ -289,7 +289,7 @@ TEST(FleetLoop, LeastEnergyFillsTheCheaperInstanceToWhatItCarries) {
   EXPECT_EQ(loop.shown(InstanceId(1)).assigned_requests, 10);
 }
 
-/// Carries 0.5 a second at 800 MHz and 1 at more, where each costs a hundred times as much.
+/// Capacity 0.5 a second at 800 MHz, 1 at higher clocks, where a request costs a hundred times as much energy.
 class TwoClocks final : public LoadProfile {
  public:
   [[nodiscard]] double max_load_per_s(ClassId, MegaHertz clock) const override { return carried(clock); }
@@ -323,7 +323,7 @@ TEST(FleetLoop, ARequestThatTakesAHigherClockIsNotFree) {
   EXPECT_EQ(loop.shown(InstanceId(1)).assigned_requests, 5);
 }
 
-/// Carries 0.5 a second at 800 MHz and 1 at more, for next to nothing.
+/// Capacity 0.5 a second at 800 MHz, 1 at higher clocks, at almost no energy.
 class SlowAndCheap final : public LoadProfile {
  public:
   [[nodiscard]] double max_load_per_s(ClassId, MegaHertz clock) const override {

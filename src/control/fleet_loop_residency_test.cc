@@ -1,4 +1,4 @@
-// Requests that may be computed at some sites alone, and held requests put in another order.
+// Requests that are restricted to some sites, and held requests whose order changes.
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
@@ -108,7 +108,7 @@ TEST(Residency, OneThatWaitsForASiteThatIsGoneForGoodIsRefused) {
 }
 
 TEST(Residency, ItsOwnPoolIsNoHelpAtAnotherSite) {
-  // Class 0 has pool 0 at site 0; what has to be at site 1 goes to the larger class's pool there.
+  // Class 0 has pool 0 at site 0. Its requests that must stay at site 1 go to the larger class's pool there.
   Fleet fleet({{0, 0}, {1, 1}}, {at({1}), at({0})});
   const std::vector<PoolWeight> weights{{ClassId(0), PoolId(0), 1.0}, {ClassId(1), PoolId(1), 1.0}};
   fleet.loop->reroute(weights, fleet.now);
@@ -167,7 +167,7 @@ RC_GTEST_PROP(Residency, NobodyIsEverWhereItMayNotBe, ()) {
     }
   }
   for (const InstanceView& view : fleet.loop->instances()) fleet.loop->set_accepting(view.id, true, fleet.now);
-  for (std::size_t i = 0; i < fleet.driver.started.size(); ++i) {  // it grows meanwhile
+  for (std::size_t i = 0; i < fleet.driver.started.size(); ++i) {  // the vector grows during the loop
     const std::int64_t id = fleet.driver.started[i];
     if (left.insert(id).second) fleet.loop->leave(RequestId(id), Fate::Finished, "", {}, fleet.now);
   }

@@ -1,5 +1,4 @@
-// Requests whose instance was lost before their answer, those that wait for some instance to accept, and why a request
-// is where it is.
+// Requests that lost their instance before the answer began, requests that wait for an instance, and recorded reasons.
 #include <gtest/gtest.h>
 
 #include "control/fleet_driver_test.h"
@@ -16,7 +15,7 @@ struct Retry {
     options.unready_wait = wait;
     loop = std::make_unique<FleetLoop>(fleet(roles), std::move(policies), 1, options, driver, journal);
   }
-  /// Its engine has it no more.
+  /// Its engine no longer has the request.
   void lose(std::int64_t id, std::int32_t from, std::int64_t ms) {
     driver.where.erase(RequestId(id));
     loop->bounced(RequestId(id), InstanceId(from), at(ms));
@@ -48,7 +47,7 @@ TEST(FleetLoopRetry, ALostRequestStartsAgainElsewhereAndIsCountedOnce) {
   EXPECT_EQ(r.loop->counts().arrived, 3);
   EXPECT_EQ(r.loop->counts().finished, 3);
   EXPECT_EQ(r.assigned(0) + r.assigned(1), 0);
-  r.loop->bounced(RequestId(0), InstanceId(1), at(10));  // said late
+  r.loop->bounced(RequestId(0), InstanceId(1), at(10));  // a late report
   EXPECT_EQ(r.loop->counts().in_flight, 0);
 }
 

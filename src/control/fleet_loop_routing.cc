@@ -1,4 +1,4 @@
-// Which pool and which instance a request goes to.
+// Chooses the pool and the instance of a request.
 #include <algorithm>
 #include <iterator>
 #include <optional>
@@ -12,7 +12,7 @@ namespace wattle::control {
 
 namespace {
 
-/// What happens where routing is off or only shadowed: fewest assigned requests, lowest id between equals.
+/// Fallback when routing is off or in shadow mode: fewest assigned requests, then the lowest id.
 RouteDecision least_assigned(std::span<const InstanceView* const> candidates) {
   const auto* best = *std::ranges::min_element(candidates, {}, &InstanceView::assigned_requests);
   return {best->id, "least assigned"};
@@ -49,9 +49,9 @@ RouteDecision FleetLoop::pick_pool(Entry& entry, Instant now) {
   Request& request = entry.request;
   const PoolRouter::Order order = pools_.next(request.request_class);
   bool any_stands = false;
-  std::optional<PoolId> full;  // the first in which it would be too much
+  std::optional<PoolId> full;  // the first pool that is at capacity
   for (std::size_t i = 0; i < order.pools.size(); ++i) {
-    // A smaller pool is for want of any other.
+    // Smaller pools only if the request's own and all larger ones have no instance.
     if (any_stands && (i >= order.fit || !options_.emergency.overflow)) break;
     const PoolId pool = order.pools[i];
     const auto candidates = fit_for(entry, by_pool_[static_cast<std::size_t>(pool.value())].prefill);
@@ -67,9 +67,9 @@ RouteDecision FleetLoop::pick_pool(Entry& entry, Instant now) {
     }
   }
   if (!full) return {};
-  // It queues where it belongs: there an instance's emergency ladder sees it.
+  // It queues at its own pool, where the instances' emergency ladder covers it.
   const auto candidates = fit_for(entry, by_pool_[static_cast<std::size_t>(full->value())].prefill);
-  return pick_in(*full, candidates, request, "every pool has what it carries: its own", now);
+  return pick_in(*full, candidates, request, "all pools are at capacity: its own", now);
 }
 
 RouteDecision FleetLoop::pick_in(PoolId pool, std::span<const InstanceView* const> candidates, Request& request,
@@ -90,8 +90,8 @@ bool FleetLoop::its_pair_accepts(const InstanceView& view) const {
   return decode != nullptr && decode->accepting;
 }
 
-/// What was being computed when the pair's decode instance went is for another one of its pool at its site: a KV cache
-/// does not cross sites.
+/// If a pair's decode instance is gone, requests that were in prefill go to another decode instance of the same pool
+/// and site, because KV caches are not moved between sites.
 RouteDecision FleetLoop::pick_in_pair(const InstanceView& prefill, const Request& request, Instant now) {
   constexpr auto kKind = journal::DecisionKind::RouteDecode;
   const InstanceView* const own = find(prefill.spec->decode);
@@ -107,7 +107,7 @@ RouteDecision FleetLoop::pick_in_pair(const InstanceView& prefill, const Request
   return pick_among(fit_, kKind, request, now);
 }
 
-/// What a prefill instance that has lost its decode instance has not begun is computed elsewhere.
+/// Requests whose prefill has not begun leave a prefill instance that lost its decode instance.
 void FleetLoop::end_pairs_with(InstanceId decode, Instant now) {
   std::vector<RequestId> waiting;
   for (const auto& [id, entry] : requests_) {

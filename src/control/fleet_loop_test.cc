@@ -27,13 +27,13 @@ DispatchPolicies bounded(std::int64_t in_flight, std::int64_t held, Mode mode = 
   return p;
 }
 
-/// Shortest prompt first; only here, to see that order is the policy's.
+/// Shortest prompt first; shows that the order is the policy's.
 class ShortestFirst final : public policy::QueuePolicy {
  public:
   std::int64_t key(const Request& r, Instant) override { return r.prompt_tokens; }
 };
 
-/// Routing that does what the test says.
+/// Routing by a function of the test.
 class Scripted final : public policy::RoutingPolicy {
  public:
   explicit Scripted(InstanceId answer) : answer_(answer) {}
@@ -62,7 +62,7 @@ TEST_F(FleetLoopTest, JournalsEveryLengthTheConstantAnswers) {
   DispatchPolicies policies;
   policies.length = std::make_shared<predict::LengthBelief>();
   auto loop = make(fleet({Role::Colocated}), std::move(policies));
-  // The hint is right at first, then says 900 of what is always 100.
+  // The hint is right at first; later it is 900 for answers of 100 tokens.
   const auto serve = [&](std::int64_t id, std::int32_t hint) {
     Request r = request(id);
     r.max_tokens = 1'000;
@@ -181,7 +181,7 @@ TEST_F(FleetLoopTest, TheRequestAskedAboutDoesNotCountAmongTheHeld) {
   EXPECT_EQ(loop.counts().held, 2);
   EXPECT_EQ(driver.reasons, (std::vector<std::string>{"queue full"}));
   EXPECT_EQ(journal.count(journal::DecisionKind::Admission), 4) << "each arrival is asked about once";
-  loop.set_accepting(InstanceId{0}, true, Instant{});  // asks again for a full queue
+  loop.set_accepting(InstanceId{0}, true, Instant{});  // retries for a full queue
   EXPECT_EQ(loop.counts().held, 2);
   EXPECT_EQ(loop.counts().rejected, 1);
 }
@@ -200,7 +200,7 @@ TEST_F(FleetLoopTest, RoutingThatDeclinesKeepsTheRequestHeld) {
   EXPECT_EQ(loop.counts().left(), 1);
 }
 
-/// Never lets request 0 in; everyone behind it is welcome.
+/// Never admits request 0; admits all others.
 class NotTheFirst final : public policy::AdmissionPolicy {
  public:
   AdmissionDecision admit(const Request& r, const FleetSnapshot&) override {
@@ -276,7 +276,7 @@ TEST(FleetLoopDeathTest, BrokenPoliciesAndDriversAreCaughtAtOnce) {
   EXPECT_DEATH(repeats.set_accepting(InstanceId{5}, true, Instant{}), "a known instance");
 }
 
-/// The books, recomputed from what was asked of the driver.
+/// The loop's counters, recomputed from the calls to the driver.
 void check_books(const FleetLoop& loop, const Driver& driver, const std::set<std::int64_t>& gone) {
   const auto& counts = loop.counts();
   RC_ASSERT(counts.arrived == counts.in_flight + counts.left());
@@ -340,7 +340,7 @@ RC_GTEST_PROP(FleetLoopProperty, BooksBalanceWhateverHappensInWhateverOrder, (st
 
   std::set<std::int64_t> gone;
   std::int64_t arrived = 0;
-  // Any id, including ones that never arrived or are long gone.
+  // Any id, including unknown and ended ones.
   const auto any_id = [&] {
     return RequestId{static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(arrived) + 2))};
   };
@@ -357,7 +357,7 @@ RC_GTEST_PROP(FleetLoopProperty, BooksBalanceWhateverHappensInWhateverOrder, (st
       const bool refused = at != driver.where.end() && at->second.place == Driver::Place::Refused;
       const bool inside = id.value() < arrived && !refused && !gone.contains(id.value());
       const bool dispatched = at != driver.where.end();
-      if (inside) gone.insert(id.value());  // before the call: a held one may start from within it
+      if (inside) gone.insert(id.value());  // before the call, which may start a held request
       const bool known = loop.leave(id, dispatched ? Fate::Finished : Fate::Cancelled, "", {}, now).has_value();
       RC_ASSERT(known == inside);
     } else if (kind < 91 && instances < 12) {
@@ -372,7 +372,7 @@ RC_GTEST_PROP(FleetLoopProperty, BooksBalanceWhateverHappensInWhateverOrder, (st
     RC_ASSERT(loop.counts().arrived == arrived);
   }
 
-  // Everything accepts again and everything finishes: nobody is forgotten.
+  // All instances accept again and every request finishes.
   for (std::size_t i = 0; i < instances; ++i) {
     loop.set_accepting(InstanceId{static_cast<std::int32_t>(i)}, true, Instant{1'000});
   }
@@ -386,7 +386,7 @@ RC_GTEST_PROP(FleetLoopProperty, BooksBalanceWhateverHappensInWhateverOrder, (st
   }
   check_books(loop, driver, gone);
   RC_ASSERT(loop.counts().held == 0);
-  RC_ASSERT(std::ranges::is_sorted(driver.started));  // first come, first served
+  RC_ASSERT(std::ranges::is_sorted(driver.started));  // in order of arrival
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Tiers that classes tell apart: to what instances are held, and pools for those that arrive.
+// Tiers as classes: the objectives that instances get, and the pools that requests are routed to.
 #include <gtest/gtest.h>
 
 #include <deque>
@@ -13,8 +13,8 @@ constexpr Span kLoose = Span::ms(200);
 constexpr Span kStrict = Span::ms(40);
 constexpr Span kMiddle = Span::ms(100);
 
-/// Tier 0 is the middle one, 1 the strictest, 2 the loosest; requests of fewer than 100 prompt tokens are of one size,
-/// the others of another.
+/// Tier 0 is the middle one, 1 the strictest, 2 the loosest. Requests below 100 prompt tokens are one size, others
+/// another.
 FleetLoopOptions three_tiers() {
   const auto tier = [](const char* name, Span tbt) {
     Tier made;
@@ -30,7 +30,7 @@ FleetLoopOptions three_tiers() {
   return options;
 }
 
-/// Writes down what instances are held to.
+/// Records the objectives that instances get.
 class Held final : public RequestPort {
  public:
   void start(const Request& request, Tag, const RouteDecision& at, Instant) override {
@@ -56,7 +56,7 @@ struct Tiers {
   std::int64_t id = 0;  ///< of the newest request
   std::int64_t time = 0;
 
-  /// An instance in each of so many pools.
+  /// One instance in each pool.
   explicit Tiers(std::int32_t pools, const FleetLoopOptions& options = three_tiers()) {
     std::vector<InstanceView> views;
     for (std::int32_t p = 0; p < pools; ++p) views.push_back(of_pool(p));
@@ -71,7 +71,7 @@ struct Tiers {
     view.spec = &spec;
     return view;
   }
-  /// Where it starts.
+  /// The instance on which the request starts.
   InstanceId arrive(std::int32_t tier, std::int32_t prompt = 10) {
     Request r = request(++id, prompt);
     r.tier = TierId(tier);
@@ -79,7 +79,7 @@ struct Tiers {
     return port.where.at(r.id);
   }
   void leave(std::int64_t which) { loop->leave(RequestId(which), Fate::Finished, "", {}, later()); }
-  /// By place from the loosest, for one size.
+  /// Pools of one size, loosest first.
   void weigh(const std::vector<std::int32_t>& pool_of) {
     std::vector<PoolWeight> weights;
     for (std::size_t c = 0; c < pool_of.size(); ++c) {
@@ -116,7 +116,7 @@ TEST(FleetLoopTiers, AnInstanceIsHeldToTheStrictestTierOfItsPool) {
   EXPECT_EQ(fleet.loop->held_to(InstanceId(2)), nullptr);
   EXPECT_EQ(fleet.tbt(0), kLoose) << "for a driver that sets one up";
 
-  fleet.weigh({1, 1, 2});  // the loosest is merged into the middle one
+  fleet.weigh({1, 1, 2});  // merges the loosest pool into the middle one
   EXPECT_EQ(fleet.tbt(1), kMiddle);
   fleet.weigh({0, 0, 0});
   EXPECT_EQ(fleet.port.tbt.at(InstanceId(0)), kStrict) << "all into one, said at once";
@@ -140,7 +140,7 @@ TEST(FleetLoopTiers, AStricterRequestIsKeptWhereverItIsUntilItHasLeft) {
   fleet.weigh({0, 1, 2});
   EXPECT_EQ(fleet.arrive(2), InstanceId(0));
   EXPECT_EQ(fleet.tbt(0), kLoose);
-  // For want of any other, two strict ones come to the loosest pool, and one of the middle.
+  // Two strict requests come to the loosest pool and one to the middle pool, as no other is left.
   fleet.loop->set_accepting(InstanceId(1), false, fleet.later());
   fleet.loop->set_accepting(InstanceId(2), false, fleet.later());
   EXPECT_EQ(fleet.arrive(0), InstanceId(0));
@@ -155,7 +155,7 @@ TEST(FleetLoopTiers, AStricterRequestIsKeptWhereverItIsUntilItHasLeft) {
   fleet.leave(2);
   EXPECT_EQ(fleet.port.tbt.at(InstanceId(0)), kLoose);
 
-  // A plan splits what was one pool: those that are there stay what they were promised.
+  // A plan splits one pool in two: running requests keep their objectives.
   fleet.weigh({0, 0, 0});
   EXPECT_EQ(fleet.arrive(1), InstanceId(0));
   const std::int64_t strict = fleet.id;
@@ -178,7 +178,7 @@ TEST(FleetLoopTiers, OtherClassesMayTellOtherTiersApart) {
   weigh_all();
   EXPECT_EQ(fleet.tbt(0), kLoose);
   EXPECT_EQ(fleet.tbt(4), kMiddle);
-  // The strict small ones' pool is away: pool 3 is the next larger, and looser.
+  // The pool of strict small requests is gone: pool 3 is the next larger one, and looser.
   fleet.loop->set_accepting(InstanceId(2), false, fleet.later());
   EXPECT_EQ(fleet.arrive(1), InstanceId(5));
   EXPECT_STREQ(fleet.journal.decisions.back().reason, "overflow");

@@ -9,8 +9,8 @@ namespace wattle::control {
 
 namespace {
 
-/// ZeroMQ keeps the order of one publisher, so a number this far back is an engine that counts from 0 again, not a
-/// straggler.
+/// ZeroMQ keeps the order of one publisher, so a number this far back means that the engine was restarted, not that a
+/// report is late.
 constexpr std::int64_t kStragglerDepth = 64;
 
 }  // namespace
@@ -98,7 +98,7 @@ Hold InstanceLoop::step(std::size_t i, const StepReport& report, Instant now) {
   } else {
     const InstanceSpec& spec = *entry.throttle.view().spec;
     const StepReport next = next_step(report, spec, entry.work);
-    // A heartbeat from before what has just been sent there.
+    // The engine sent this heartbeat before it received the requests that are on their way to it.
     const bool crossed = next.shape.idle() && entry.in_flight && report.shape.idle() && entry.work &&
                          entry.work->prompts > 0 && spec.role != Role::Decode;
     if (crossed) return entry.hold;
@@ -130,18 +130,18 @@ void InstanceLoop::act(Entry& entry, Instant now, Action&& action) {
   entry.measures = false;
 }
 
-/// `measurable`: the step starts now.
+/// `measurable`: the report is sent when the step starts, so its duration can be measured.
 void InstanceLoop::decide(Entry& entry, const StepReport& next, bool measurable, Instant now) {
   entry.in_flight = !next.shape.idle() || next.waiting_requests > 0;
   entry.idle_until = Instant::never();
   if (entry.in_flight) {
     act(entry, now, [&](Throttle& throttle) { entry.hold = throttle.step(next, now); });
   } else {
-    entry.throttle.see(next);  // the step last seen may be one long before, where a driver skips steps
+    entry.throttle.see(next);  // The previous report may be of a much earlier step if a driver skips steps.
     rest(entry, now);
   }
   if (entry.learner != nullptr || entry.watched) begun(entry, measurable, now);
-  // Only the report of its successor says how long it took.
+  // Its duration follows only from the next report.
   if (entry.measures) entry.hold = Hold{};
 }
 
@@ -150,11 +150,11 @@ bool InstanceLoop::work(std::size_t i, const InstanceWork& work, Instant now) {
   Entry& entry = entries_[i];
   const std::optional<Delivered> before = std::exchange(entry.delivered, work.delivered);
   if (!hears_steps(entry)) {
-    // Who counts has begun at 0 again, or has said nothing before.
+    // The counter was restarted, or there is no earlier value.
     const bool goes_on = before && before->prompts <= work.delivered.prompts && before->tokens <= work.delivered.tokens;
     if (goes_on && work.delivered != *before) entry.throttle.delivered(work.delivered.since(*before));
     const InstanceSpec& spec = *entry.throttle.view().spec;
-    // As reports of steps that start: who has come since does not change the step in progress.
+    // Like a report of a started step: requests that arrived since then do not change the step in progress.
     return infer(i, seen_by_streams(work.begun(), spec, entry.throttle.view().clock_commanded, now),
                  TelemetrySource::Streams, now);
   }
@@ -208,7 +208,7 @@ void InstanceLoop::idle(std::size_t i, Instant now) {
   rest(entries_[i], now);
 }
 
-/// Nothing is in flight. A policy whose decision has ended as it was made is not asked for ever.
+/// Nothing is in flight. If a policy's decision expires immediately, the policy is not called in a loop.
 void InstanceLoop::rest(Entry& entry, Instant now) {
   Instant until;
   act(entry, now, [&](Throttle& throttle) { until = throttle.idle(now); });
@@ -237,7 +237,7 @@ void InstanceLoop::become(std::size_t i, std::shared_ptr<const InstanceSpec> spe
                           std::shared_ptr<policy::FrequencyPolicy> policy, Instant now) {
   Entry& entry = entries_[i];
   entry.throttle.become(*spec, std::move(policy));
-  entry.spec = std::move(spec);  // the view has let go of the one before
+  entry.spec = std::move(spec);  // the view no longer refers to the previous spec
   port_.ask_again(entry.throttle.view().id, now);
 }
 
@@ -255,8 +255,8 @@ void InstanceLoop::boost(std::size_t i, Instant until, Instant now) {
   port_.ask_again(entry.throttle.view().id, now);
 }
 
-/// The step before, which was worth measuring, has ended when this report was made; what was decided upon as a
-/// successor was perhaps another.
+/// The measured step has ended. If reports are of ended steps, `next` has its actual shape, which may differ from the
+/// predicted one.
 void InstanceLoop::measured(Entry& entry, const StepReport& next, Instant now) {
   const StepReport& step = entry.measuring;
   const bool ended = next.moment == StepMoment::Ended;
@@ -268,8 +268,8 @@ void InstanceLoop::measured(Entry& entry, const StepReport& next, Instant now) {
   if (entry.learner->add(sample)) beliefs_changed(entry.learner, now);
 }
 
-/// Whether a step has started, when the report of its predecessor's end is all there is to go by: the last may have
-/// left with that, or what was sent may be on its way.
+/// Whether a step is certainly running if only the end of its predecessor was reported: the last request may have left
+/// with that step, or new requests may not have reached the engine yet.
 bool InstanceLoop::surely_busy(const Entry& entry) {
   if (!entry.ends) return entry.in_flight;
   const InstanceView& view = entry.throttle.view();
@@ -283,7 +283,7 @@ void InstanceLoop::begun(Entry& entry, bool measurable, Instant now) {
   const bool watches = surely_busy(entry) && (measurable || view.spec->role != Role::Decode);
   const Span most = watches ? allowed(entry, view.step.shape, now) : Span::max();
   entry.overrun_at = most == Span::max() ? Instant::never() : now + most;
-  // Before the first command the clock may be anyone's guess.
+  // Before the first command the clock is unknown.
   entry.measures = entry.learner != nullptr && entry.in_flight && measurable && now >= entry.settled_from &&
                    view.clock_commanded.value() > 0 && entry.throttle.asked();
   if (!entry.measures) return;
@@ -314,7 +314,7 @@ std::shared_ptr<const LatencyModel> InstanceLoop::refitted(predict::OnlineLatenc
   return std::move(ended.discarded);
 }
 
-/// No decision made with it holds any longer.
+/// Invalidates all decisions that were made with this predictor.
 void InstanceLoop::beliefs_changed(const predict::OnlineLatency* learner, Instant now) {
   for (Entry& entry : entries_) {
     if (entry.learner != learner) continue;
@@ -356,13 +356,13 @@ void InstanceLoop::tick(Instant now) {
     }
     if (entry.overrun_at <= now) overrun(i, now);
     ask_idle(i, now);
-    if (ask_at(entry) <= now) {  // where steps are reported, the next one asks
+    if (ask_at(entry) <= now) {  // if steps are reported, the next report triggers a decision
       decide(entry, StepReport(entry.throttle.view().step), false, now);
       cut_off(i);
       if (entry.hold.until <= now) entry.hold.until = Instant();
     }
     if (!entry.in_flight || entry.lost || now < entry.lost_at) continue;
-    // A long step is no silence. Predicted only now, for few steps take so long.
+    // A long step is no loss of telemetry. Its length is predicted only here, because few steps take so long.
     if (!std::exchange(entry.patient, true)) entry.lost_at = lost_at(i, entry.last);
     if (now >= entry.lost_at) silent(i, now);
   }
@@ -393,7 +393,7 @@ journal::Prediction InstanceLoop::prediction() const {
   for (const auto* learner : learners_) {
     merge(all.prefill, learner->since_start(true));
     merge(all.decode, learner->since_start(false));
-    // A mean would hide what drift is there to show.
+    // The newest drift, not the mean, which would hide a recent change.
     if (const auto e = learner->newest(true); e.samples > 0) all.prefill.drift = e.drift;
     if (const auto e = learner->newest(false); e.samples > 0) all.decode.drift = e.drift;
     const auto& counts = learner->counts();

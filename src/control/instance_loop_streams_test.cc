@@ -1,4 +1,4 @@
-// Decisions where no step is reported.
+// Decisions from token streams, without step reports.
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -26,14 +26,14 @@ TEST(InstanceLoop, WithoutStepReportsTheGatewaysStreamsDecide) {
   EXPECT_EQ(rig.core.counts(0).silent, 0) << "somebody says what it does";
   EXPECT_EQ(rig.core.counts(1).silent, 1) << "nobody speaks of the other";
 
-  // A gateway that has gone is telemetry that is lost.
+  // If the gateway is gone, telemetry counts as lost.
   EXPECT_TRUE(rig.core.work(0, work_of(2, 0), at(61'000)));
   rig.core.tick(at(63'000));
   EXPECT_EQ(rig.core.counts(0).losses, 1);
   EXPECT_EQ(rig.port.commands.back(), (Port::Command{4, 1410, 63'000'000'000}));
 }
 
-/// High at first, and for 200 ms after that; then low.
+/// High clock at first and for 200 ms, then low.
 class Dwelling final : public policy::FrequencyPolicy {
  public:
   ClockDecision choose(const InstanceView& view, Instant now) override {

@@ -40,7 +40,7 @@ TEST(InstanceLoop, LostAndIdleAreDifferent) {
 TEST(InstanceLoop, WhatIsSeenOfAnIdleInstanceIsItsReport) {
   Rig rig;
   rig.report(4, 1, 3, 10);
-  rig.report(4, 9, 0, 30);  // those between were skipped
+  rig.report(4, 9, 0, 30);  // the reports in between were skipped
   EXPECT_TRUE(rig.core.view(0).step.shape.idle());
   EXPECT_EQ(rig.core.view(0).step.sequence, 9);
   EXPECT_EQ(rig.core.view(0).step.start, Instant() + Span::ms(30));
@@ -139,7 +139,7 @@ TEST(InstanceLoop, GapsDuplicatesStragglersAndRestartsAreDistinguished) {
   EXPECT_EQ(rig.core.unknown_instance(), 1);
 }
 
-/// 20 ms whatever the step.
+/// 20 ms for any step.
 class Constant final : public LatencyModel {
  public:
   explicit Constant(Span time) : time_(time) {}
@@ -183,7 +183,7 @@ TEST(InstanceLoop, AStepThatOverrunsRaisesTheClockAtOnce) {
   const Constant latency(Span::ms(20));
   EcoRig rig(&latency);
   rig.report(1, 0);
-  rig.report(2, 200);  // the command has settled
+  rig.report(2, 200);  // the clock change has taken effect
   ASSERT_EQ(rig.port.commands.back(), (Port::Command{1, 1005, 0}));
   EXPECT_EQ(rig.core.next_tick(), Instant() + Span::ms(225));
   rig.core.tick(Instant() + Span::ms(224));
@@ -209,10 +209,10 @@ TEST(InstanceLoop, ServedStepsReachTheLearnerAndDisorderDoesNot) {
   rig.report(1, at);  // commands a clock
   for (std::int64_t sequence = 2; sequence <= 12; ++sequence)
     rig.report(sequence, at += 30, 3 + static_cast<int>(sequence));
-  // The first steps fall into the 100 ms in which the clock may still be changing.
+  // The first steps fall into the 100 ms in which the clock may still change.
   EXPECT_EQ(learner.counts().samples, 7);
   EXPECT_NEAR(learner.newest(false).offline_ms, 10.0, 1e-9);
-  rig.report(14, at += 30);  // 13 was lost: nobody knows how long 12 took
+  rig.report(14, at += 30);  // 13 was lost, so the duration of 12 is unknown
   rig.report(14, at += 30);  // twice
   rig.report(13, at += 30);  // late
   EXPECT_EQ(learner.counts().samples, 7);
@@ -227,7 +227,7 @@ TEST(InstanceLoop, ServedStepsReachTheLearnerAndDisorderDoesNot) {
   EXPECT_EQ(learner.step_time({}, MegaHertz{1005}), Span::ms(30));
 }
 
-/// EcoRig on reports of steps that have ended.
+/// EcoRig with reports of ended steps.
 struct EndedRig : EcoRig {
   using EcoRig::EcoRig;
   void ended(std::int64_t sequence, std::int64_t at_ms, int decoding, int waiting = 0) {
@@ -290,11 +290,11 @@ TEST(InstanceLoop, AnEndedStepIsWhatItWasAndTookFromTheEndBefore) {
       {.refit_every = 2, .ring = 100, .window = 4});
   EndedRig rig(&learner, &learner);
   rig.ended(1, 0, 3);
-  rig.ended(2, 200, 4);    // the command had not settled when it began
+  rig.ended(2, 200, 4);    // it began before the clock change had taken effect
   rig.ended(3, 230, 5);    // 30 ms
   rig.ended(4, 300, 6);    // 70 ms
-  rig.ended(5, 1'300, 0);  // a heartbeat ends nothing
-  rig.ended(6, 1'400, 3);  // nobody knows when it began
+  rig.ended(5, 1'300, 0);  // a heartbeat ends no step
+  rig.ended(6, 1'400, 3);  // its start is unknown
   ASSERT_EQ(learner.counts().samples, 2);
   ASSERT_FALSE(seen.empty());
   for (const auto& sample : seen) {
@@ -368,7 +368,7 @@ TEST(InstanceLoop, WhatOneLoopHasMeasuredAnotherLearns) {
   EXPECT_TRUE(hears.port.learnt.empty()) << "what was heard is not said again";
 }
 
-/// Idle it falls by 100 MHz a second to 1210, and wants to be asked each time.
+/// While idle the clock falls by 100 MHz a second to 1210; the policy has to be called each time.
 class Falling final : public policy::FrequencyPolicy {
  public:
   ClockDecision choose(const InstanceView& view, Instant now) override {

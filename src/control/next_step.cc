@@ -7,8 +7,8 @@ namespace wattle::control {
 
 namespace {
 
-/// The step with prompts computed whole, equally long. What the KV cache cannot hold is never computed: engines refuse
-/// such a prompt.
+/// The step with `requests` equal prompts of `tokens` in total. Tokens beyond the KV cache do not count: engines refuse
+/// such prompts.
 StepShape with_prompts(StepShape step, const InstanceSpec& spec, std::int32_t requests, std::int64_t tokens) {
   if (spec.kv_capacity_tokens > 0) tokens = std::min(tokens, spec.kv_capacity_tokens);
   step.prefill_requests = requests;
@@ -28,8 +28,8 @@ struct Queue {
   std::int64_t tokens = 0;
 };
 
-/// What the engine takes of a queue of prompts that are equally long: what the KV cache has room for; one at least when
-/// it is `idle` else.
+/// The part of a queue of equal prompts that fits into the KV cache; at least one prompt if the engine is otherwise
+/// `idle`.
 Queue fitting(const Queue& all, const InstanceSpec& spec, std::int64_t kv_tokens, bool idle) {
   if (spec.kv_capacity_tokens == 0 || all.requests == 0) return all;
   const std::int64_t room = std::max<std::int64_t>(spec.kv_capacity_tokens - kv_tokens, 0);
@@ -39,13 +39,13 @@ Queue fitting(const Queue& all, const InstanceSpec& spec, std::int64_t kv_tokens
   return {taken, all.tokens * taken / all.requests};
 }
 
-/// Of the step's prompt tokens, so long after it began; never less than a tenth, as it has not ended, and all of them
-/// where nobody can say. None: it should have ended long ago.
+/// The prompt tokens of a step that are still to be computed this long after its start: at least a tenth, since it has
+/// not ended; all of them without a latency belief. None: by its prediction it would have ended long ago.
 std::optional<std::int64_t> not_computed_yet(const StepShape& step, const InstanceSpec& spec, MegaHertz clock,
                                              Span since) {
   constexpr double kLeast = 0.1, kLong = 2.0;
   if (spec.beliefs.latency == nullptr) return step.prefill_tokens;
-  const MegaHertz at = clock == MegaHertz{0} ? spec.gpu.clock_max : clock;  // of which nobody says anything: not locked
+  const MegaHertz at = clock == MegaHertz{0} ? spec.gpu.clock_max : clock;  // unknown: not locked
   const double whole = spec.beliefs.latency->step_time(step, at).seconds();
   if (whole <= 0.0) return step.prefill_tokens;
   if (since.seconds() > kLong * whole) return std::nullopt;
@@ -88,7 +88,7 @@ StepReport next_step(const StepReport& ended, const InstanceSpec& spec, const st
         split > 0 ? std::clamp<std::int64_t>(work->prompt_tokens - ended.waiting_prompt_tokens, 1, was.prefill_tokens)
                   : 0;
     put_prompts(next, spec, taken.requests + split, taken.tokens + rest, work ? work->oldest : next.start);
-  } else {  // where a queue of prompts cannot be, those who wait bring their KV cache along
+  } else {  // a decode instance has no queue of prompts: waiting requests bring their KV cache
     shape.decode_requests += taken.requests;
     shape.decode_kv_tokens += taken.tokens;
     next.oldest_scheduled_arrival = Instant::never();
@@ -104,7 +104,7 @@ StepReport seen_by_streams(const InstanceWork& work, const InstanceSpec& spec, M
   seen.shape.decode_kv_tokens = seen.kv_tokens;
   const bool idle = seen.shape.decode_requests == 0;
   Queue taken = fitting({work.computing, work.computing_tokens}, spec, seen.kv_tokens, idle);
-  if (spec.role == Role::Decode) {  // they bring their KV cache along
+  if (spec.role == Role::Decode) {  // requests bring their KV cache
     seen.shape.decode_requests += taken.requests;
     seen.shape.decode_kv_tokens += taken.tokens;
   } else if (taken.requests > 0) {
@@ -146,11 +146,11 @@ StepReport first_step(const StepReport& idle, const InstanceSpec& spec, const In
   StepReport next = idle;
   next.start = now;
   next.shape = {};
-  next.yield = {};  // it has been heard
+  next.yield = {};  // already learned from the last report
   next.waiting_requests = 0;
   next.waiting_prompt_tokens = 0;
   next.kv_tokens =
-      spec.role == Role::Decode ? work.context_tokens : 0;  // nothing was in it, whatever its last step had
+      spec.role == Role::Decode ? work.context_tokens : 0;  // the KV cache was empty, whatever the last step reported
   if (spec.role == Role::Decode) {
     next.shape.decode_requests = work.requests;
     next.shape.decode_kv_tokens = work.context_tokens;

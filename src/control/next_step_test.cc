@@ -100,7 +100,7 @@ TEST(NextStep, ASplitPromptGoesOn) {
   EXPECT_EQ(next.shape.decode_requests, 3);
 }
 
-/// Prompts of a token a millisecond, at any clock.
+/// 1 ms per prompt token at any clock.
 class TokenAMillisecond final : public LatencyModel {
  public:
   [[nodiscard]] Span step_time(const StepShape& shape, MegaHertz) const override {
@@ -138,7 +138,7 @@ TEST(SeenByStreams, WhatHasBeenComputedIsNoPartOfTheStep) {
 
 TEST(NextStep, TheFirstOfAnIdleEngineIsWhatItWasSent) {
   StepReport last = ended(0, 0);
-  last.kv_tokens = 640;  // of the last request, whose end was reported before it had left
+  last.kv_tokens = 640;  // of the last request: the report of its last step came before it had left
   const auto prefill = first_step(last, of(Role::Prefill), work(1, 1, 800, Instant(30)), Instant(60));
   EXPECT_EQ(prefill.kv_tokens, 0);
   EXPECT_EQ(prefill.shape.prefill_tokens, 800);

@@ -85,7 +85,7 @@ const char* flaw_of_levels(const Plan& plan) {
   return nullptr;
 }
 
-/// How many serve, in the fleet and by pool, as steps are done.
+/// Counts serving instances, in total and by pool, while the plan's steps are applied.
 struct Servers {
   Servers(const Plan& of, std::span<const FleetMember> members) : plan(of) {
     for (const FleetMember& m : members) add(m.pool, m.phase == Phase::Serving ? 1 : 0);
@@ -94,7 +94,7 @@ struct Servers {
     all += n;
     by_pool[pool] += n;
   }
-  /// Some pool that gets requests would lose its last one.
+  /// Whether a pool that gets requests would lose its last instance.
   [[nodiscard]] bool empties(const std::map<PoolId, std::int64_t>& leaving) const {
     return std::ranges::any_of(plan.weights, [&](const PoolWeight& w) {
       const auto gone = leaving.find(w.pool);
@@ -149,7 +149,7 @@ const char* flaw_of(const Plan& plan, std::span<const FleetMember> members, cons
       if (member->phase != Phase::Serving) return "a step from an instance that does not serve";
       if (step.kind == StepKind::Reshard && node && *node != member->node) return "a re-shard across nodes";
       node = member->node;
-      if (leaving.empty()) pool = member->pool;  // the first's, where the step says nothing of it
+      if (leaving.empty()) pool = member->pool;  // default if the step names no pool
       gpus_before += bounds.gpus_of_shape.at(member->shape);
       ++leaving[member->pool];
     }
@@ -160,7 +160,8 @@ const char* flaw_of(const Plan& plan, std::span<const FleetMember> members, cons
         return "a re-shard to more GPUs than it is from and its node has free";
       }
     }
-    // A move's new instance serves before the old one drains, so do a re-shard's if it says so; all others leave first.
+    // A move's new instance serves before the old one drains, and so does a re-shard's with serves_on. Otherwise the
+    // old ones leave first.
     const bool after = step.kind == StepKind::Move || (step.kind == StepKind::Reshard && step.serves_on);
     const auto left = static_cast<std::int64_t>(step.from.size());
     if (left > 0 && !after && servers.all <= left) return "nothing would serve";

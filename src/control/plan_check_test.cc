@@ -178,9 +178,9 @@ struct RandomPlan {
   Plan plan;
 };
 
-// A plan that passes, carried out step by step by the letter, leaves something serving at every instant, in the fleet
-// and in each pool that it sends requests to and that served before; no instance is both started and drained, or
-// drained twice. Members that died or have not come up yet count for nothing.
+// If a plan that passed the check is executed step by step, at least one instance serves at any time, in the fleet and
+// in each pool that gets requests and had a serving instance before. No instance is both started and drained, or
+// drained twice. Dead members and members that are still starting do not count.
 RC_GTEST_PROP(PlanCheckProperty, WhatPassesNeverGoesDark, (std::uint64_t seed)) {
   const RandomPlan made(seed);
   const Plan& plan = made.plan;

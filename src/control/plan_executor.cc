@@ -25,7 +25,7 @@ PlanExecutor::PlanExecutor(std::shared_ptr<policy::ScalingPolicy> policy, Mode m
   WATTLE_CHECK(options_.period > Span(), "a plan executor has a period");
   WATTLE_CHECK(options_.at_once > 0, "a plan executor may change something");
   for (const auto& shape : options_.shapes) bounds_.gpus_of_shape.push_back(shape.gpus);
-  // Without colocated instances beside them prefill and decode instances serve by themselves.
+  // If there is no colocated shape, prefill and decode instances serve on their own and are not halves of pairs.
   const auto beside = [](const policy::Shape& shape) { return shape.role == Role::Colocated && !shape.pair; };
   if (std::ranges::any_of(options_.shapes, beside)) {
     for (const auto& shape : options_.shapes) bounds_.half_of_pair.push_back(shape.role != Role::Colocated);
@@ -111,7 +111,7 @@ void PlanExecutor::drained(InstanceId instance, Instant now) {
     ahead_.push_back(instance);
     return port_.drain(member->decode->id, now);
   }
-  // Who looks again and again says it of the prefill instance more than once.
+  // A driver that checks repeatedly may report the prefill instance several times.
   if (member->decode && instance != member->decode->id) return;
   end(Member(*member), now);
   leave(instance, "drained", now);
@@ -198,7 +198,7 @@ void PlanExecutor::carry_out(Instant now) {
   busy_ = true;
   while (again_) {
     again_ = false;
-    // One change at a time: a port that calls back changes the members.
+    // One change per pass, because a port that calls back changes the members.
     again_ = act(now) || again_;
   }
   busy_ = false;
@@ -210,9 +210,8 @@ bool PlanExecutor::act(Instant now) {
          give_up_coming(now) || drain_surplus(now);
 }
 
-/// Whose need each instance is: those that serve before those that come, those of fuller nodes first so that the others
-/// empty, older before younger, and what steps will bring last. A need that names node or pool takes before one that
-/// does not care.
+/// Assigns instances to needs: serving ones before starting ones, those on fuller nodes first so that other nodes
+/// become empty, older before younger, then those that steps will start. Needs that name a node or pool come first.
 void PlanExecutor::take_stock() {
   surplus_.clear();
   for (Need& need : needs_) need.serving = need.coming = 0;
@@ -258,7 +257,7 @@ InstanceId PlanExecutor::spawn(StartOrder order, const char* reason, Instant now
   return joins({id, order.shape, Phase::Spawning, now, order.pool, order.node, order.gpus}, reason, now);
 }
 
-/// The driver starts it, and its GPUs are taken.
+/// The driver has started the instance and its GPUs are taken.
 InstanceId PlanExecutor::has_started(StartOrder& order, Instant now) {
   const auto& links = options_.reshard;
   const auto beside = [&](const Member& m) {
@@ -288,7 +287,7 @@ bool PlanExecutor::room_for_a_change() const {
   return std::ssize(running_) + std::ranges::count_if(members_, free) < options_.at_once;
 }
 
-/// In each pool of `weights` that gets requests somebody serves besides `without`.
+/// Whether each pool of `weights` that gets requests has a serving instance other than `without`.
 bool PlanExecutor::pools_serve(std::span<const PoolWeight> weights, std::span<const InstanceId> without) const {
   return std::ranges::all_of(weights, [&](const PoolWeight& w) {
     return w.weight <= 0.0 || std::ranges::any_of(members_, [&](const Member& m) {
@@ -297,7 +296,7 @@ bool PlanExecutor::pools_serve(std::span<const PoolWeight> weights, std::span<co
   });
 }
 
-/// Somebody serves without them: in the fleet, and in each pool of theirs that gets requests.
+/// Whether the fleet, and each of their pools that gets requests, still has a serving instance without them.
 bool PlanExecutor::may_leave(std::span<const InstanceId> ids) const {
   const auto serves = [&](const Member& m) { return is_serving(m) && !contains(ids, m.id); };
   if (std::ranges::none_of(members_, serves)) return false;
@@ -316,7 +315,7 @@ bool PlanExecutor::call_back(Instant now) {
     return std::ranges::any_of(weights_, of) &&
            std::ranges::none_of(members_, [&](const Member& m) { return is_serving(m) && m.pool == pool; });
   };
-  // A draining one is the quickest to have; with nothing serving any is better than none.
+  // A draining instance is back soonest; if none serves, any instance helps.
   for (std::size_t shape = 0; shape < options_.shapes.size(); ++shape) {
     for (std::size_t i = members_.size(); i-- > 0;) {
       Member& m = members_[i];
@@ -331,7 +330,7 @@ bool PlanExecutor::call_back(Instant now) {
         return true;
       }
       if (!needed && !std::ranges::any_of(needs_, wants)) continue;
-      if (slots_.accounts() && m.gpus.empty()) {  // given up when it began to drain
+      if (slots_.accounts() && m.gpus.empty()) {  // it gave up its GPUs when it began to drain
         if (!settle(m, true)) continue;
       }
       const InstanceId id = m.id;
@@ -379,7 +378,7 @@ bool PlanExecutor::put_weights_in_force(Instant now) {
 }
 
 bool PlanExecutor::drain_surplus(Instant now) {
-  bool starved = false;  // for GPUs that those hold which are too much
+  bool starved = false;  // a need lacks GPUs that surplus instances hold
   for (const Need& need : needs_) {
     if (need.serving >= need.count) continue;
     if (need.coming > 0 || placeable(need)) return false;
@@ -387,7 +386,7 @@ bool PlanExecutor::drain_surplus(Instant now) {
   }
   if (starved && !options_.beside_draining && std::ranges::any_of(members_, is_draining)) return false;
   if ((next_weights_ && !starved) || !room_for_a_change()) return false;
-  // One whose GPUs let a missing instance start goes before one that leaves GPUs idle until others follow.
+  // Instances whose GPUs allow a missing instance to start are drained first.
   const auto makes_room = [&](const Member& m) {
     give_gpus(m);
     const bool room =
@@ -406,8 +405,7 @@ bool PlanExecutor::drain_surplus(Instant now) {
       if (m->shape != shape || !is_serving(*m) || !may_leave(std::array{m->id})) continue;
       if (someone_helps && !helps(m->id)) continue;
       const InstanceId id = m->id;
-      enter(*m, Phase::Draining, starved ? "it gives its GPUs to what the plan wants" : "what the plan wants serves",
-            now);
+      enter(*m, Phase::Draining, starved ? "the plan needs its GPUs" : "the planned instances serve", now);
       if (options_.beside_draining) give_up_gpus(*m);
       port_.drain(id, now);
       return true;

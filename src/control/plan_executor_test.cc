@@ -32,8 +32,8 @@ TEST(PlanExecutor, AStartBesideOneThatServesTakesItsWeights) {
   EXPECT_FALSE(driver.loads[2].has_value());
 }
 
-/// Two full nodes change places: a pool's only instance waits for GPUs that another pool's last one would hold, had
-/// the others that are too much gone first.
+/// Two full nodes swap roles. If the other surplus instances drained first, a pool's only instance would wait for GPUs
+/// that the last instance of the other pool holds.
 struct Swap {
   static constexpr std::size_t kSmall = 0, kLarge = 1;
   explicit Swap(bool beside_draining) {
@@ -92,7 +92,8 @@ TEST(PlanExecutor, BesideWhoDrainsTheNextHasItsGpusAtOnce) {
   EXPECT_EQ(swap.driver.count(Driver::State::Open), 3);
   EXPECT_EQ(swap.driver.count(Driver::State::Draining), 3) << "all that served before, still at it";
   for (const NodeView& node : swap.scaler->nodes()) EXPECT_EQ(node.free_gpus, 0) << "each GPU is taken once";
-  // Back again: those that drain are called back as soon as their GPUs are free, and all are taken once in the end.
+  // Back to the first plan: draining instances are called back as soon as their GPUs are free, and all are used in the
+  // end.
   swap.driver.empty = true;
   swap.scripted->targets = {{Swap::kSmall, 1, NodeId(0), PoolId(0)},
                             {Swap::kSmall, 1, NodeId(0), PoolId(1)},
@@ -162,7 +163,7 @@ TEST(PlanExecutor, GivesUpWhatIsNoLongerWantedBeforeItServes) {
   house.want({0, 0, 1}, 20);
   EXPECT_EQ(house.state(1), Driver::State::Stopped);
   EXPECT_EQ(house.state(0), Driver::State::Open);
-  house.scaler->up(InstanceId(1), at(30));  // a late word of it changes nothing
+  house.scaler->up(InstanceId(1), at(30));  // a late report has no effect
   EXPECT_EQ(house.state(1), Driver::State::Stopped);
 }
 
@@ -181,7 +182,7 @@ TEST(PlanExecutor, AStartThatFailsIsRetriedWithGrowingPauses) {
     house.scaler->tick(at(now));
     if (house.driver.states.size() > before) starts.push_back(now);
   }
-  // Pauses of 10, 20, 40, 80, 160 s after deaths one second in, at ticks every 10 s.
+  // The pauses are 10, 20, 40, 80 and 160 s after deaths one second after the start; ticks every 10 s.
   EXPECT_EQ(starts, (std::vector<double>{10, 30, 60, 110, 200, 370}));
   EXPECT_EQ(house.state(0), Driver::State::Open) << "the old one serves on";
 }
@@ -225,8 +226,8 @@ TEST(PlanExecutor, WarmingInstanceTakesNobodysPlace) {
   EXPECT_EQ(house.state(0), Driver::State::Draining);
 }
 
-// Any order of plans, deaths and progress: calls stay in order (the driver checks), the last serving instance is never
-// drained, nothing is lost sight of, and a fleet left alone comes to what was planned.
+// Any order of plans, deaths and progress: the driver checks the order of calls, the last serving instance is never
+// drained, no instance is lost, and a fleet without further events reaches the plan.
 RC_GTEST_PROP(PlanExecutorProperty, ComesToThePlanWhateverHappens, (std::vector<std::uint8_t> draws, bool empty)) {
   House house;
   house.driver.empty = empty;

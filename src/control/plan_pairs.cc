@@ -1,4 +1,4 @@
-// The plan executor's members: of one instance, or of two that are a P/D pair.
+// The plan executor's members: single instances and P/D pairs.
 #include <utility>
 
 #include "control/member_phase.h"
@@ -6,7 +6,7 @@
 
 namespace wattle::control {
 
-/// Of a pair the instance with more GPUs is placed first: what is smaller finds room beside it.
+/// The instance of a pair with more GPUs is placed first, because the smaller one is easier to place.
 std::optional<PlanExecutor::Stand> PlanExecutor::stand_for(std::size_t shape, std::optional<NodeId> node,
                                                            std::optional<NodeId> decode_node) const {
   const auto& pair = options_.shapes[shape].pair;
@@ -48,7 +48,7 @@ InstanceId PlanExecutor::start(const Need& need, PoolId pool, Stand stand, const
   return joins(std::move(member), reason, now);
 }
 
-/// It has GPUs from now on, on the nodes that it is on or wherever. False: there is no room.
+/// Assigns GPUs to the member, on its present nodes or on any. False: there is no room.
 bool PlanExecutor::settle(Member& member, bool where_it_is) {
   using At = std::optional<NodeId>;
   auto stand = stand_for(member.shape, where_it_is ? At(member.node) : At(),
@@ -80,7 +80,7 @@ void PlanExecutor::give_up_gpus(Member& member) {
   if (member.decode) member.decode->gpus.clear();
 }
 
-/// Has this half, and the other one before it, come as far as that? What is no pair has.
+/// Whether both halves of a pair have reached this state; `half` has. True for single instances.
 bool PlanExecutor::both_have(const Member& member, InstanceId half) {
   if (!member.decode) return true;
   const InstanceId other = half == member.id ? member.decode->id : member.id;
@@ -93,20 +93,20 @@ void PlanExecutor::forget_halves(const Member& member) {
   std::erase_if(ahead_, [&](InstanceId id) { return member.is(id); });
 }
 
-/// Who decodes first, so that what the other one gets has where to go.
+/// Opens the decode instance first, so that the prefill instance has a destination.
 void PlanExecutor::open(const Member& member, Instant now) {
-  const InstanceId id = member.id;  // a port may call back, and the members change
+  const InstanceId id = member.id;  // a copy: a port may call back and change the members
   if (member.decode) port_.open(member.decode->id, now);
   port_.open(id, now);
 }
 
-/// Its driver ends it; leave() follows.
+/// Stops the member's processes; leave() follows.
 void PlanExecutor::end(const Member& member, Instant now) {
   port_.stop(member.id, now);
   if (member.decode) port_.stop(member.decode->id, now);
 }
 
-/// The other half has no use without it: what is in it goes on, and nobody is paired with it again.
+/// The remaining half finishes its requests and is not paired again.
 void PlanExecutor::half_died(Member& member, InstanceId half, Instant now) {
   if (is_coming(member)) {
     port_.stop(half == member.id ? member.decode->id : member.id, now);
@@ -116,7 +116,7 @@ void PlanExecutor::half_died(Member& member, InstanceId half, Instant now) {
   const Member::Half decode = *std::exchange(member.decode, {});
   const PairShape shapes = *options_.shapes[member.shape].pair;
   const bool drains = is_draining(member);
-  const bool empty = drains && contains(ahead_, member.id);  // its prefill instance; the other one drains then
+  const bool empty = drains && contains(ahead_, member.id);  // the prefill instance; the decode instance drains
   forget_halves(member);
   std::erase(ahead_, decode.id);
   if (half == decode.id) {

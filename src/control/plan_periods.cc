@@ -1,4 +1,4 @@
-// When the plan executor asks its policy, with which rates, and what it writes down of the answer.
+// When the plan executor calls its policy, with which rates, and what it journals.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -9,7 +9,7 @@
 
 namespace wattle::control {
 
-/// From then on the fleet is not, or need not be, what the last plan left.
+/// The fleet may differ from the last plan from this time on: plan again.
 void PlanExecutor::ask_soon(Instant at) {
   if (next_tick_ != Instant::never()) next_tick_ = std::min(next_tick_, std::max(at, last_tick_));
 }
@@ -23,7 +23,7 @@ void PlanExecutor::failed(std::size_t shape, Instant now) {
   ask_soon(attempts.not_before);
 }
 
-/// Looks back each sixth of a period; chance alone has independent requests exceed what is expected by less.
+/// Checks each sixth of a period. The threshold is beyond random variation of independent arrivals.
 void PlanExecutor::look_for_surge(Instant now) {
   constexpr std::int64_t kLooks = 6;
   if (rates_.empty() || !surge_.empty() || now - looked_ < options_.period / kLooks) return;
@@ -43,12 +43,12 @@ void PlanExecutor::look_for_surge(Instant now) {
   ask_soon(now);
 }
 
-/// A few seconds of a period, as between its end and a node that dies or while nobody says what arrives, say little.
+/// False for a few seconds of a period, as after its end or when arrivals were not reported: too short for a rate.
 bool PlanExecutor::counted_enough(Instant now) const {
   return now >= period_ends_ && (now - counted_from_ - unheard_) * 2 >= options_.period;
 }
 
-/// Of the last period; of a part of one where none is over yet; of a surge.
+/// Rates of a surge, else of the last period, or of a part of it if there is no complete one.
 std::vector<double> PlanExecutor::rates(Instant now) const {
   if (!surge_.empty()) return surge_;
   if (!counted_enough(now) && !rates_.empty()) return rates_;
@@ -81,14 +81,14 @@ void PlanExecutor::tick(Instant now) {
   for (const auto& one : attempts_) {
     if (one.not_before > now) ask_soon(one.not_before);
   }
-  if (over && !enough && rates_.empty()) return;  // nobody has ever said what comes
+  if (over && !enough && rates_.empty()) return;  // no arrivals have ever been reported
   if (!planned_) resume_reshards();
   set_changing();
   bounds_.nodes = slots_.views();
 
   const TurnedOut turned_out = std::exchange(turned_out_, {});
   Plan plan = policy_->plan({now, seen, count(), members_, bounds_.nodes, weights_, clocks_, &turned_out});
-  // What is under way already needs not begin again.
+  // Steps that are already running need not begin again.
   std::erase_if(plan.steps, [&](const PlanStep& step) {
     return std::ranges::any_of(step.from, [&](InstanceId id) { return claimed(id); });
   });
@@ -101,12 +101,12 @@ void PlanExecutor::tick(Instant now) {
   sink_.decision({now, journal::DecisionKind::Scaling, mode_, RequestId{-1}, kNoInstance, gpus, reason});
   journal(plan, gpus, flaw, now);
   if (mode_ != Mode::Enforce) return;
-  if (flaw == nullptr) accept(plan, now);  // else what was wanted before stands
+  if (flaw == nullptr) accept(plan, now);  // otherwise the previous plan stays in force
   stop_late_starts(now);
   carry_out(now);
 }
 
-/// Counts alone are in the record of the decision; and a plan that says the same again is not written again.
+/// A plan of counts alone is in the decision's record already; repeated plans are not written again.
 void PlanExecutor::journal(const Plan& plan, std::int64_t gpus, const char* flaw, Instant now) {
   const bool counts_alone = plan.weights.empty() && plan.clocks.empty() && plan.steps.empty() && !plan.given &&
                             plan.passed.empty() && plan.levels.empty() &&

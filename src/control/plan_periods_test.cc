@@ -1,4 +1,4 @@
-// When the plan executor asks its policy, and with which rates.
+// When the plan executor calls its policy, and with which rates.
 #include <gtest/gtest.h>
 
 #include <vector>

@@ -1,4 +1,4 @@
-// The plan executor's stated steps: from their beginning to their end.
+// The plan executor's steps, from start to end.
 #include <algorithm>
 #include <array>
 #include <iterator>
@@ -71,7 +71,7 @@ PlanExecutor::Begun PlanExecutor::begin(const PlanStep& step, const char*& why, 
 PlanExecutor::Begun PlanExecutor::begin_start(const PlanStep& step, const char*& why, Instant now) {
   const std::size_t shape = step.to.front();
   const PoolId pool = step.pool.value_or(options_.shapes[shape].pool);
-  // The stock counts this very step as coming: a need that it fills is full with it, and short by one without.
+  // The stock includes this step: a need that it fills is full with it and lacks one instance without it.
   const auto filled = [&](const Need& need) {
     return need.shape == shape && (!need.pool || *need.pool == pool) &&
            (!need.node || !step.node || *need.node == *step.node) && need.coming > 0;
@@ -80,7 +80,7 @@ PlanExecutor::Begun PlanExecutor::begin_start(const PlanStep& step, const char*&
       members_, [&](const Member& m) { return is_coming(m) && m.shape == shape && m.pool == pool; });
   const auto need = std::ranges::find_if(needs_, filled);
   if (need == needs_.end() || need->coming <= coming) {
-    why = "what the plan counts is there, or on its way";
+    why = "the planned instances exist or are starting";
     return Begun::Never;
   }
   why = "no node has room";
@@ -127,7 +127,7 @@ PlanExecutor::Begun PlanExecutor::begin_reshard(const PlanStep& step, const char
   problem.present.clear();
   problem.next.clear();
   const Member first = *find(step.from.front());
-  std::vector<std::int32_t> gpus;  // of the node, by the matching's number
+  std::vector<std::int32_t> gpus;  // the node's GPUs by their number in the matching
   for (const InstanceId id : step.from) {
     const Member& m = *find(id);
     plan::PlacedInstance placed;
@@ -137,7 +137,7 @@ PlanExecutor::Begun PlanExecutor::begin_reshard(const PlanStep& step, const char
     }
     problem.present.push_back(std::move(placed));
   }
-  std::int32_t more = -static_cast<std::int32_t>(gpus.size());  // than they have: of the node's free ones
+  std::int32_t more = -static_cast<std::int32_t>(gpus.size());  // additional GPUs, taken from the node's free ones
   for (const std::size_t shape : step.to) {
     problem.next.push_back({options_.shapes[shape].gpus, 0});
     more += options_.shapes[shape].gpus;
@@ -154,7 +154,7 @@ PlanExecutor::Begun PlanExecutor::begin_reshard(const PlanStep& step, const char
   Running running{.kind = StepKind::Reshard, .from = {}, .to = {}, .node = first.node, .gpus = {}};
   bool serves_on = true;
   for (std::size_t i = 0; i < step.from.size(); ++i) {
-    if (layout->old[i].unchanged) continue;  // stays as it is, and so does one of the new ones
+    if (layout->old[i].unchanged) continue;  // it stays, as one of the new instances
     running.from.push_back(step.from[i]);
     serves_on = serves_on && layout->old[i].serves_on;
     if (slots_.accounts()) std::ranges::copy(find(step.from[i])->gpus, std::back_inserter(running.gpus));
@@ -173,7 +173,7 @@ PlanExecutor::Begun PlanExecutor::begin_reshard(const PlanStep& step, const char
     }
     running.waiting.push_back(std::move(order));
   }
-  if (slots_.only_certain()) {  // what moves where is then a little more than the matching says
+  if (slots_.only_certain()) {  // then more has to be moved than the matching states
     std::vector<std::size_t> shapes;
     for (const StartOrder& order : running.waiting) shapes.push_back(order.shape);
     auto within = running.gpus;
@@ -196,7 +196,7 @@ PlanExecutor::Begun PlanExecutor::begin_reshard(const PlanStep& step, const char
   std::ranges::copy(joining, std::back_inserter(running.gpus));
   slots_.take(running.node, running.gpus);
   running_.push_back(std::move(running));
-  const std::vector<InstanceId> from = running_.back().from;  // draining may end some of them at once
+  const std::vector<InstanceId> from = running_.back().from;  // a copy: draining may end some of them at once
   for (std::size_t i = 0; i < step.from.size(); ++i) {
     if (!contains(from, step.from[i])) continue;
     if (serves_on) {
@@ -232,14 +232,14 @@ const char* PlanExecutor::advance(Running& step, bool& acted, Instant now) {
     acted = true;
     return nullptr;
   }
-  if (step.to.empty()) return "what it started died";
+  if (step.to.empty()) return "its new instance died";
   for (const InstanceId id : step.to) {
     if (!is_serving(*find(id))) return nullptr;
   }
   if (step.from.empty()) return "done";
   for (const InstanceId id : std::vector(step.from)) {  // a copy: draining may end it at once
     Member* m = find(id);
-    // Its successor may be in another pool: then it stays until its own has another, or gets no requests any more.
+    // If its successor is in another pool, it stays until its own pool has another instance or gets no requests.
     if (m == nullptr || !is_serving(*m) || !may_leave(std::array{id})) continue;
     acted = true;
     enter(*m, Phase::Draining, "its successor serves", now);
@@ -261,7 +261,7 @@ void PlanExecutor::end_step(std::size_t i, const char* reason, Instant now) {
 
 // --- it is called off ---
 
-/// Are as many instances like its new ones wanted?
+/// Whether the plan wants as many instances as this step brings.
 bool PlanExecutor::still_wanted(const Running& step) const {
   std::vector<std::int32_t> brings(options_.shapes.size(), 0);
   for (const StartOrder& order : step.waiting) ++brings[order.shape];
@@ -276,7 +276,7 @@ bool PlanExecutor::still_wanted(const Running& step) const {
   return true;
 }
 
-/// A newer plan: steps that are not re-shards go on as the counts want, whose instances they are from now on.
+/// A newer plan: steps other than re-shards become plain starts and drains by the new counts.
 void PlanExecutor::supersede(Instant now) {
   for (std::size_t i = running_.size(); i-- > 0;) {
     const Running& step = running_[i];
@@ -287,7 +287,7 @@ void PlanExecutor::supersede(Instant now) {
     }
     const bool one_serves =
         std::ranges::any_of(members_, [&](const Member& m) { return contains(step.to, m.id) && is_serving(m); });
-    if (!one_serves && !still_wanted(step)) roll_back(i, "a newer plan wants it otherwise", now);
+    if (!one_serves && !still_wanted(step)) roll_back(i, "superseded by a newer plan", now);
   }
 }
 
@@ -308,8 +308,7 @@ void PlanExecutor::roll_back(std::size_t i, const char* reason, Instant now) {
   }
 }
 
-/// An executor that takes over knows no steps: two instances on one GPU are a re-shard's, the younger of them its new
-/// one.
+/// A new executor does not know the running steps. Two instances on one GPU are a re-shard, the younger one its result.
 void PlanExecutor::resume_reshards() {
   const auto shares = [](const Member& a, const Member& b) {
     return a.node == b.node &&

@@ -10,8 +10,8 @@
 namespace wattle::control::steps_rig {
 namespace {
 
-/// Random plans with steps over a fleet whose instances and nodes die, with successors taking over at any time. The
-/// driver checks GPUs, order of calls and that nothing goes dark by the executor's doing.
+/// Random plans with steps over a fleet whose instances and nodes die, with new executors taking over at any time. The
+/// driver checks GPUs, the order of calls, and that the executor never leaves a pool without an instance.
 class RandomFleet : public Fleet {
  public:
   explicit RandomFleet(RandomStream& random)
@@ -97,13 +97,13 @@ class RandomFleet : public Fleet {
       EXPECT_TRUE(executor->adopt(std::move(member), at(now)));
     }
     for (const NodeId node : down) executor->node_is(node, false, at(now));
-    // A successor does not know the shares in force; the gateway keeps them until it is given others.
+    // A new executor does not know the weights in force; the gateway keeps them until it gets new ones.
     driver.weights.clear();
   }
   RandomStream& random_;
 };
 
-// Left alone under a plan without steps, with every node up, the fleet comes to the plan.
+// With a plan without steps, all nodes up and no further events, the fleet reaches the plan.
 RC_GTEST_PROP(PlanStepsProperty, ComesToThePlanWhateverHappens, (std::uint64_t seed)) {
   RandomStream random(seed, "steps");
   RandomFleet fleet(random);

@@ -16,7 +16,8 @@ TEST(PlanSteps, AReshardServesOnWhereMemoryHoldsBothAndTakesItsTransferTime) {
   const StartOrder& order = fleet.driver.fleet.at(InstanceId(1)).order;
   EXPECT_EQ(order.from, std::vector{kFirst});
   EXPECT_EQ(order.gpus.size(), 2U);
-  // Each of the 2-GPU shards is half of 40 bytes, a quarter is there; 10 bytes over links of 10 bytes/s, and the start.
+  // Each of the 2-GPU shards is half of 40 bytes, a quarter is already in place: 10 bytes over links of 10 bytes/s,
+  // plus the start.
   ASSERT_TRUE(order.load);
   EXPECT_GT(*order.load, Span::s(1));
   EXPECT_LE(*order.load, Span::s(2));
@@ -104,7 +105,7 @@ TEST(PlanSteps, OldInstancesServeOnWhereTheNewOnesDie) {
   fleet.die(2, 11);
   EXPECT_EQ(fleet.state(0), State::Open);
   EXPECT_EQ(fleet.driver.fleet.at(kFirst).squeezed, 0.0);
-  EXPECT_EQ(fleet.journal.steps.back(), "what it started died");
+  EXPECT_EQ(fleet.journal.steps.back(), "its new instance died");
 }
 
 TEST(PlanSteps, ANodeThatDiesWhileItIsReshardedLosesWhatItHeldAndNothingElse) {
@@ -153,7 +154,7 @@ TEST(PlanSteps, AMoveToAnotherPoolDoesNotEmptyItsOwn) {
   plan.steps.front().node = NodeId(2);
   plan.steps.front().pool = PoolId(0);
   fleet.plan(plan, 50);
-  // Sound by its own weights, which are not in force while pool 2 does not serve.
+  // Valid by its own weights, which do not apply while pool 2 has no serving instance.
   plan.reason = "sound";
   plan.instances = {{2, 2, {}, PoolId(0)}, {2, 1, {}, PoolId(2)}};
   plan.weights = {{ClassId(0), PoolId(0), 1.0}, {ClassId(1), PoolId(2), 1.0}};
@@ -193,7 +194,7 @@ TEST(PlanSteps, WeightsHoldOnceTheirPoolsServeAndTheirPoolsAreNeverEmptied) {
   EXPECT_EQ(fleet.journal.plans, 1);
   fleet.plan(plan, 50);
   EXPECT_EQ(fleet.journal.plans, 1) << "the same again is not written again";
-  // Pool 1 goes: first the requests, then the instance.
+  // Pool 1 is removed: first its requests, then its instance.
   plan.instances.pop_back();
   plan.weights = {{ClassId(0), PoolId(0), 1.0}, {ClassId(1), PoolId(0), 1.0}};
   fleet.plan(plan, 60);
@@ -227,7 +228,7 @@ TEST(PlanSteps, AClockThatGoesBackIsNotFollowed) {
   EXPECT_GT(fleet.executor->next_tick(), at(100));
 }
 
-// The executor dies in mid-epoch; the next one is given what is observed, and no step is known to it.
+// The executor dies within an epoch. The next one gets what is observed and does not know the steps.
 TEST(PlanSteps, ASuccessorResumesAReshardFromWhatItSees) {
   Fleet fleet(1, {2});
   fleet.plan(split(), 10);

@@ -59,7 +59,7 @@ void PoolRouter::reroute(std::span<const PoolWeight> weights, std::int32_t pools
       if (shares.empty() && for_all(pool)) add_share(c, pool.id, 1.0);
     }
   }
-  // A pool that nothing is said of is for all, and so for the largest.
+  // A pool without stated classes serves all, so it counts as the largest.
   sizes_.assign(static_cast<std::size_t>(std::max(pools, 1)), -1);
   tier_.assign(sizes_.size(), 0);
   for (std::int32_t c = 0; c <= last; ++c) {

@@ -34,7 +34,7 @@ void Throttle::held_to(const Slo& slo) {
 
 void Throttle::learn(const StepYield& yield) {
   if (yield.requests <= 0) return;
-  constexpr double kForgotten = 1.0 / 128;  // of what is known, with each step
+  constexpr double kForgotten = 1.0 / 128;  // weight that past yields lose with each step
   yields_.requests += yield.requests - yields_.requests * kForgotten;
   yields_.tokens += static_cast<double>(yield.tokens) - yields_.tokens * kForgotten;
   view_.tokens_per_step = std::max(1.0, yields_.tokens / yields_.requests);
@@ -48,8 +48,8 @@ Hold Throttle::decide(Instant now) {
   return decision.hold;
 }
 
-/// The nearest clock of the plan's range that can be locked, or to it where none of the range can; the range itself
-/// where the instance's clocks are not known.
+/// Limits the clock to the plan's range: to the nearest lockable clock in it or, if there is none, to the lockable
+/// clock nearest to it; to the bound itself if the instance's clocks are unknown.
 ClockDecision Throttle::within(ClockDecision decision) const {
   if (!range_ || (decision.clock >= range_->least && decision.clock <= range_->most)) return decision;
   const bool low = decision.clock < range_->least;
@@ -70,7 +70,7 @@ ClockDecision Throttle::within(ClockDecision decision) const {
 void Throttle::bound(const std::optional<ClockRange>& range, Instant now) {
   range_ = range;
   forget_hold();
-  // One that nobody has set runs as fast as it can.
+  // Without a commanded clock a GPU runs at its maximum.
   const MegaHertz before = view_.clock_commanded == MegaHertz(0) ? view_.spec->gpu.clock_max : view_.clock_commanded;
   const ClockDecision kept = within({before, "", {}});
   if (kept.clock == before) return;
@@ -136,7 +136,7 @@ Hold Throttle::step(const StepReport& report, Instant now) {
                           report.shape.prefill_tokens == 0 && asked_.shape.prefill_tokens == 0 &&
                           report.waiting_requests == asked_.waiting_requests &&
                           report.waiting_prompt_tokens == asked_.waiting_prompt_tokens &&
-                          // fewer than asked about: members were exchanged, and a hold says nothing downwards
+                          // fewer tokens mean that requests were replaced, and a hold covers only growth
                           report.shape.decode_kv_tokens >= asked_.shape.decode_kv_tokens;
   view_.step = report;
   view_.telemetry = Telemetry::Fresh;
@@ -147,12 +147,12 @@ Hold Throttle::step(const StepReport& report, Instant now) {
   asked_ = {report.shape, report.waiting_requests, report.waiting_prompt_tokens};
   if (hears_steps_) policy_->observe(event::Step{view_}, now);
   hold_ = decide(now);
-  if (hears_steps_) hold_ = Hold{};  // so that it hears of every step, whatever a driver would skip
+  if (hears_steps_) hold_ = Hold{};  // so that it gets every step, even from drivers that skip steps
   return hold_;
 }
 
 Instant Throttle::idle(Instant now) {
-  boosted_ = now;  // nobody waits
+  boosted_ = now;  // ends the boost: no request waits
   asked_now_ = false;
   view_.step.shape = StepShape{};
   view_.step.waiting_requests = 0;

@@ -25,7 +25,7 @@ class Clocks final : public ClockPort {
   std::vector<std::int32_t> commands;
 };
 
-/// Answers `next` and remembers what it was shown.
+/// Returns `next` and records the views it is given.
 class Scripted final : public policy::FrequencyPolicy {
  public:
   ClockDecision choose(const InstanceView& view, Instant) override {
@@ -50,7 +50,7 @@ class ThrottleTest : public ::testing::Test {
     return report;
   }
   [[nodiscard]] std::size_t asked() const { return policy->seen.size(); }
-  /// Of an instance with three clocks and no policy.
+  /// For an instance with three clocks and no policy.
   Throttle with_three_clocks(std::int32_t commanded_mhz) {
     three.clocks = {MegaHertz(1005), MegaHertz(1200), MegaHertz(1410)};
     InstanceView view;
@@ -187,7 +187,7 @@ TEST_F(ThrottleTest, OffNeitherAsksNorCommands) {
   EXPECT_EQ(throttle.view().telemetry, Telemetry::Lost) << "it watches all the same";
 }
 
-/// A driver that skips every step the hold covers commands the same clocks at the same steps as one that reports all.
+/// A driver that skips every step covered by a hold commands the same clocks at the same steps as one that reports all.
 TEST(ThrottleWithEcoFreq, SkippedStepsDoNotChangeTheCommands) {
   predict::LinearCoefficients c;
   c.tile_ends = {128, 256};

@@ -29,7 +29,7 @@ void WorkBook::Book::computes_no_more(Entry& entry) {
   if (sum.computing == 0) sum.computing_since = {};
 }
 
-/// One that had to wait for those before it has its first token.
+/// An earlier request had to wait for others, and a later one has its first token: the earlier ones have theirs, too.
 void WorkBook::Book::overtaken_by(const Entry& later) {
   for (Entry& entry : entries) {
     if (&entry == &later) return;
@@ -39,7 +39,7 @@ void WorkBook::Book::overtaken_by(const Entry& later) {
   }
 }
 
-/// Its prompt is no longer to be computed here.
+/// Its prompt no longer counts as work at this instance.
 void WorkBook::Book::computed(Entry& entry) {
   entry.prompt = false;
   --sum.prompts;
@@ -136,7 +136,7 @@ void WorkBook::answered(RequestId id, std::int64_t tokens, Instant now) {
   const auto there = books_.find((moved ? found->second.second : found->second.first).value());
   Entry* entry = there == books_.end() ? nullptr : there->second.find(id);
   if (entry != nullptr && (entry->prompt || entry->unseen)) {
-    // When its first token came is not known: all of its time is its tokens'.
+    // The time of its first token is unknown: all of its time counts as decode time.
     Delivered& delivered = there->second.sum.delivered;
     if (!moved) delivered.prompt_tokens += entry->prompt_tokens;
     delivered.tokens += tokens;

@@ -46,7 +46,7 @@ TEST(WorkBook, AnAnswerThatComesAsAWholeHoldsNobodyUp) {
   book.start(request(1, 100), kHere, false, at(0));
   book.start(request(2, 30), kHere, false, at(1));
   book.start(request(3, 50), kHere, false, at(2));
-  book.prompt_done(RequestId(2), at(20));  // the first has been computed, too, and its tokens are not seen
+  book.prompt_done(RequestId(2), at(20));  // the first prompt has been computed, too, but its tokens are not reported
   EXPECT_EQ(book.of(kHere).computing, 1);
   EXPECT_EQ(book.of(kHere).computing_tokens, 50);
   book.prompt_done(RequestId(3), at(30));
@@ -81,7 +81,7 @@ TEST(WorkBook, AnAnswerThatIsKnownToComeAsAWholeDecodesAtOnce) {
   book.answered(RequestId(1), 7, at(100));
   EXPECT_EQ(book.of(kHere).delivered.since(before).tokens, 7);
   EXPECT_EQ(book.of(kHere).requests, 1);
-  // A prompt that moves is computed before its answer is asked for.
+  // A prompt that moves is computed before its decode begins.
   book.start(request(3, 10), InstanceId(1), true, at(200));
   book.unseen(RequestId(3));
   EXPECT_EQ(book.of(InstanceId(1)).prompts, 1);
@@ -139,7 +139,7 @@ TEST(WorkBook, ARequestIsWhereItsLegIs) {
   EXPECT_EQ(but_delivered(book.of(InstanceId(1))), (InstanceWork{1, 50, 0, 0, Instant::never()}));
 }
 
-/// The sums that a book keeps are those of counting all its requests again.
+/// The incremental sums equal those counted over all requests.
 RC_GTEST_PROP(WorkBook, ItsSumsAreThoseOfItsRequests, ()) {
   struct Leg {
     InstanceId at = kNoInstance;
@@ -161,7 +161,7 @@ RC_GTEST_PROP(WorkBook, ItsSumsAreThoseOfItsRequests, ()) {
       case 0: {
         Request r;
         r.id = id;
-        r.arrival = Instant(*rc::gen::inRange<std::int64_t>(0, 20));  // several at once, and not in order
+        r.arrival = Instant(*rc::gen::inRange<std::int64_t>(0, 20));  // several at the same time, not in order
         r.prompt_tokens = *rc::gen::inRange(1, 9);
         const bool moves = *rc::gen::arbitrary<bool>();
         book.start(r, there, moves, at(0));
@@ -183,7 +183,7 @@ RC_GTEST_PROP(WorkBook, ItsSumsAreThoseOfItsRequests, ()) {
               return k != known.end() && other.second.first.prompt && other.second.first.at == k->second.first.at &&
                      !other.second.moves && other.second.number < k->second.number;
             })) {
-          break;  // one that overtakes others says something of them
+          break;  // a request that overtakes others implies that these are computed
         }
         book.prompt_done(id, at(0));
         if (const auto k = known.find(id.value()); k != known.end()) {

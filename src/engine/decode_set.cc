@@ -65,7 +65,7 @@ void DecodeSet::leave(Slots& slots, SlotIndex index, const KvBlocks& kv) {
     slot.good_gaps += limit.good_steps - slot.good_before;
     --limit.settled;
     slot.last_token = last_token_;
-    // Of its first step here the gap is its own, and known; those of the steps after it are the set's.
+    // The gap before its first step in this set is its own and already counted; later gaps are common to all members.
     auto longest = long_gaps_.begin();  // which is most often behind its first
     if (longest != long_gaps_.end() && longest->step <= slot.joined + 1) {
       longest = std::ranges::upper_bound(long_gaps_, slot.joined + 1, {}, &LongGap::step);
@@ -92,7 +92,7 @@ std::int64_t DecodeSet::accept(Slots& slots, SlotIndex index, std::int32_t token
   slot.prefilled += tokens;
   ++phase_[phase_of(slot)];
   kv_tokens_ += tokens;
-  ++slot.epoch;  // it finishes sooner
+  ++slot.epoch;  // more tokens per step: it finishes earlier
   if (std::ssize(finishes_) > 8 * std::int64_t{size_} + 64) {
     std::erase_if(finishes_, [&](const Finish& f) { return slots[f.slot].epoch != f.epoch; });
     std::ranges::make_heap(finishes_, Finish::later);
@@ -161,7 +161,7 @@ void DecodeSet::note_gap(std::int64_t step, std::int64_t gap, const Slots& slots
     long_gaps_.back() = {step, gap};
     return;
   }
-  if (long_gaps_.size() >= kMany && oldest_ != kNoSlot) {  // nobody asks for those before the oldest joined
+  if (long_gaps_.size() >= kMany && oldest_ != kNoSlot) {  // gaps before the oldest member joined are not needed
     const auto asked = std::ranges::upper_bound(long_gaps_, slots[oldest_].joined + 1, {}, &LongGap::step);
     long_gaps_.erase(long_gaps_.begin(), asked);
   }

@@ -7,13 +7,13 @@
 namespace wattle::engine {
 namespace {
 
-/// min(1, c x weight), with c such that the sum is `picks`: an expert is picked once per token at most.
+/// min(1, c x weight), with c such that the sum is `picks`: a token picks an expert at most once.
 std::vector<double> chances(std::vector<double> weights, double picks) {
   std::vector<double> chance(weights.size(), 1.0);
   double left = picks;
   double sum = 0.0;
   for (const double w : weights) sum += w;
-  // Weights fall: those that would be certain come first.
+  // Weights are sorted in descending order, so probabilities of 1 come first.
   for (std::size_t i = 0; i < weights.size(); ++i) {
     const double scale = left / sum;
     if (scale * weights[i] < 1.0) {

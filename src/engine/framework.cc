@@ -42,9 +42,9 @@ FrameworkTimes times_of(Framework framework) {
               .latent_attention = kLatentAttention,
               .front_end = {Span::ms(10), Span(), Span::us(60)}};
     case Framework::SglangDisaggregated:
-      // Of a step and of a request such that 512 requests of an 8B model on eight H200 decode in 25 ms, as the same
-      // samples have it; how much of that is the step's, and a prompt's time, with VoltanaLLM's panels of Llama-3.1-8B
-      // and Ministral-3B in view. Behind the long steps of the larger model they hide.
+      // CPU time per step and per request, such that 512 requests of an 8B model on eight H200 decode in 25 ms, as in
+      // the same samples. The division between the two, and a prompt's time, were chosen with VoltanaLLM's panels of
+      // Llama-3.1-8B and Ministral-3B in view. They do not show behind the longer GPU steps of the larger model.
       return {.step = Span::ms(12), .prompt = Span::ms(5), .request = Span::us(25), .overlapped = true};
     case Framework::TensorRtLlm:
       return {.overlapped = true,

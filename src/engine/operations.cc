@@ -10,8 +10,8 @@ constexpr double kTile = 128.0;
 // How sharply one limit of a memory-bound kernel takes over from the other. Of 3, 4 and 8 what suits the H100 sweep's
 // fitted rows best: time per token turns between 1080 and 1380 MHz there.
 constexpr double kPathSharpness = 8.0;
-// Bytes on the link up to which frameworks' own kernels move them, at one share of its rate; beyond, NCCL's come
-// nearer.
+// Messages up to this size (bytes on the link) go through the frameworks' own kernels, at one share of its rate; larger
+// ones through NCCL, which comes closer to the full rate.
 constexpr double kOwnKernels = 16.0 * 1024.0 * 1024.0;
 constexpr double kActivationBytes = 2.0;  // activations stay 16-bit, whatever the weights are
 
@@ -140,9 +140,9 @@ double Operations::link_seconds(double bytes) const {
 
 Work Operations::all_reduce(double bytes) const {
   if (tp_ == 1) return {};
-  // Small messages: every GPU reads all that its peers have. Larger ones in two passes: each sums one share and the
-  // others read it, so everything but one share passes twice; or a switch that sums asks each GPU once for what it has
-  // and gives each its share of the sums to pass on. Frameworks switch about where the second takes less.
+  // Small messages in one pass: every GPU reads everything from its peers. Larger ones in two passes: each GPU sums one
+  // share and the others read the sums, so all but one share is transferred twice; or a switch that sums reads each GPU
+  // once and returns the sums. Frameworks switch to two passes about where they take less time.
   const double peers = tp_ - 1;
   const double twice = 2.0 * peers / tp_;
   const double sent = bytes * (gpu_.switch_reduces ? std::min(twice, 1.0 + 1.0 / tp_) : twice);
@@ -159,7 +159,7 @@ Work Operations::stage_send(std::int64_t tokens) const {
 Work Operations::exchange(double tokens) const {
   const double groups = parallel_.expert;
   const double here = 1.0 / groups;
-  // A token goes once to each group that holds an expert of its; in 8 bits where the experts take no wider.
+  // A token is sent once to each group that has one of its experts; in 8 bits unless the experts need wider inputs.
   const double visited = groups * (1.0 - std::pow(1.0 - here, llm_.experts_per_token)) * (1.0 - here);
   const double there = bytes_of(llm_.expert_dtype()) <= 1.0 ? 1.0 : kActivationBytes;
   const double bytes = tokens * visited * llm_.hidden * (there + kActivationBytes) / tp_;
@@ -204,7 +204,7 @@ Work Operations::with_experts(double all, const Work& to) const {
   const double routed = all * llm_.experts_per_token / groups;  // tokens of one GPU's experts
   Work sum = add(routed / touched, touched);
   if (parallel_.expert > 1) {
-    // All wait for the busiest GPU; energy is spent on the mean one's work.
+    // Time is that of the busiest GPU, energy that of the mean one.
     const double busier = expert_use_.imbalance(all);
     const double count = std::min(llm_.experts / groups, touched * busier);
     sum.seconds = std::max(sum.seconds, add(routed * busier / count, count).seconds);
@@ -281,7 +281,7 @@ Work Operations::decode_attention_per_kv_token() const {
   const double reading =
       memory_seconds(bytes, profile_.decode_attention_efficiency, profile_.decode_attention_clock_share);
   if (!latent) return Work{reading, 4.0 * llm_.heads / tp_ * llm_.head_dim, bytes, reading} * llm_.layers;
-  // All heads read one latent: so many operations per byte that the tensor units may be the slower ones.
+  // All heads read one latent: so many operations per byte that the tensor units may be the bottleneck.
   const double flops = 2.0 * heads * (2.0 * llm_.kv_lora_rank + llm_.qk_rope_head_dim);
   const double computing = flops / (gpu_.bf16_flops_per_s * profile_.prefill_attention_efficiency / slowdown_);
   const double seconds = p_norm(computing, reading, profile_.overlap_exponent);

@@ -205,7 +205,7 @@ TEST(Framework, StartsTheKernelsOfExpertsOneByOneInStepsWithPrompts) {
   };
   const StepShape brief{0, 0, 1, 16, 128};
   const double layers = mixture().layers;
-  // Beside the GPU where scheduling overlaps, before it else.
+  // In parallel with the GPU if scheduling overlaps, otherwise before it.
   EXPECT_NEAR(with(mixture(), Framework::TensorRtLlm, brief), layers * 1.0e-3, 3e-3);
   EXPECT_NEAR(with(mixture(), Framework::Vllm, brief) - with(mixture(), Framework::Profile, brief), layers * 0.5e-3,
               1e-4);
@@ -294,7 +294,7 @@ TEST(AllReduce, ASwitchThatSumsSparesAWideGroupWhatARingSendsTwice) {
 
 TEST(AllReduce, LargeMessagesComeNearerToTheLinkAndNeverPassIt) {
   const GpuSpec gpu = h200();
-  const double reference = 16.0 * 1024.0 * 1024.0;  // two GPUs send what they reduce
+  const double reference = 16.0 * 1024.0 * 1024.0;  // two GPUs exchange all of the data to be reduced
   const auto rate = [&](double bytes) { return bytes / all_reduce_seconds(gpu, 2, bytes, 0.1); };
   EXPECT_NEAR(rate(reference / 16.0), 0.5 * gpu.nvlink_bytes_per_s, 1.0);
   EXPECT_NEAR(rate(reference), 0.5 * gpu.nvlink_bytes_per_s, 1.0);

@@ -15,8 +15,7 @@ namespace {
 
 constexpr std::int32_t kBlock = 4;  // tokens
 
-/// vLLM V1's BlockPool and KVCacheManager as they are, block by block: a queue of free blocks, a table from hashes to
-/// the blocks that have them.
+/// vLLM V1's BlockPool and KVCacheManager, block by block: a queue of free blocks, and a table from hashes to blocks.
 class Reference {
  public:
   struct Block {
@@ -84,7 +83,7 @@ struct Running {
   std::vector<int> reference;
 };
 
-/// A prompt whose beginnings come again: a walk in a tree of few branches.
+/// A prompt that shares prefixes with others: a walk in a tree of few branches.
 Job drawn_prompt(std::int64_t id) {
   Job job;
   job.id = RequestId(id);
@@ -190,7 +189,7 @@ TEST(BlockKeys, BlocksOfAnySizeAreNamedByWhatTheyHold) {
     }
     EXPECT_NE(of_a[1300 / size], of_b[1300 / size]) << "beyond the prompt it is its own";
   }
-  // What the ids were says nothing without those before: 8 after 6 is not 8 after 7.
+  // Ids only match together with those before them: 8 after 6 is not 8 after 7.
   const std::uint64_t ids_c[] = {6, 8, 9};
   b.content = chained(512, ids_c);
   EXPECT_NE(BlockKeys(a, 16)[40], BlockKeys(b, 16)[40]);

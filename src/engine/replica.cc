@@ -64,7 +64,7 @@ void Replica::join_decode(SlotIndex index, Instant at) {
 void Replica::leave_decode(SlotIndex index, Instant at) {
   decode_.leave(slots_, index, kv_);
   Slot& slot = slots_[index];
-  const bool ends = slot.generated >= slot.job.output_tokens;  // then nobody asks for its output's KV again
+  const bool ends = slot.generated >= slot.job.output_tokens;  // then the KV of its output is not needed again
   if (!ends && caches(slot.job)) kv_.enter(keys_of(slot.job), kv_.filled(slot.prefilled), slot.held);
   observer_.decode_left(options_.id, slots_[index].job.tag, at);
 }
@@ -111,7 +111,7 @@ void Replica::start_step(Instant now) {
   if (to_instant(boundary_) != now) boundary_ = to_fixed(now);
   const bool was_decoding = decode_.size() > 0;
   if (const Instant ended = std::exchange(ended_unsaid_, Instant::never()); ended != Instant::never()) {
-    // What came meanwhile is in the queue that the next step finds.
+    // Requests that arrived in the meantime are in the queue of the next step.
     note_ended(ended);
     observer_.step_ended(ended_step_);
   }
@@ -214,7 +214,7 @@ void Replica::accept_drafts(Instant at) {
     const std::int32_t tokens = std::min(left, accepted_drafts(options_.engine, slot.job.id, left));
     if (tokens == 0) continue;
     kv_.take(decode_.accept(slots_, i, tokens, kv_));
-    slot.good_gaps += tokens;  // they come with the one before
+    slot.good_gaps += tokens;  // they arrive together with the step's first token
     all += tokens;
     for (std::int32_t k = 0; options_.per_token && k < tokens; ++k) observer_.token(slot.job.tag, at);
   }
@@ -256,7 +256,8 @@ void Replica::note_before_last() {
   --ended_step_.sequence;
 }
 
-/// The step that report_ is of. The queue is as it has been since then: what changes it catches up first.
+/// Reports the end of the step in report_. The queue has not changed since then: every change first reports pending
+/// ends.
 void Replica::note_ended(Instant at) {
   ended_step_ = report_;
   ended_step_.moment = StepMoment::Ended;
@@ -346,7 +347,7 @@ void Replica::advance(Instant now) {
     if (std::min(end, clock) > now) return;
     if (end <= clock) {
       if (run_.steps > 1) {
-        // The last of the run's steps is what has been reported by now, though nobody has heard of it.
+        // The last step of the run counts as reported, although no report of it was sent.
         const std::int64_t before = run_.steps - 1;
         report_.shape.decode_kv_tokens = decode_.kv_tokens() + before * decode_.size();
         report_.kv_tokens = resident_tokens() + before * decode_.size();

@@ -101,7 +101,7 @@ TEST(Replica, who_arrives_while_the_next_step_is_put_together_waits_for_the_one_
   EngineOptions options;
   options.async_scheduling = true;
   const StepModel model = model_with(options);
-  // Request 0 decodes alone; 1 and 2 come in the middle of a step, and nothing runs when 3 and 4 do.
+  // Request 0 decodes alone; 1 and 2 arrive during a step, 3 and 4 at an idle engine.
   const std::vector<Arrival> arrivals{
       request(0, Instant(), 100, 200), request(1, Instant() + Span::us(300'000), 100, 2),
       request(2, Instant() + Span::us(300'001), 100, 2), request(3, Instant() + Span::s(60), 100, 2),
@@ -216,7 +216,7 @@ TEST(Replica, what_running_requests_share_is_there_once) {
   EXPECT_EQ(decoding.shape.decode_kv_tokens, 10 * 969) << "each reads all of its context";
   EXPECT_EQ(decoding.kv_tokens, 10 * 969 - 9 * 960);
   EXPECT_EQ(driver.replica().blocks_free(), driver.replica().blocks_total()) << "cached blocks of nobody are free";
-  // So many more fit: none is preempted where without sharing some are.
+  // More requests fit: none is preempted in cases where some are without sharing.
   const StepModel small = model_with(options, 24e9);
   for (const bool caching : {true, false}) {
     options.prefix_caching = caching;

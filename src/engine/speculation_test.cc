@@ -1,4 +1,4 @@
-// Speculative decoding against its closed form, and what it leaves as it was.
+// Speculative decoding against its closed form, and what it must not change.
 #include "engine/speculation.h"
 
 #include <gtest/gtest.h>

@@ -25,8 +25,8 @@ double fixed_point_scale() { return 1e9 * static_cast<double>(std::int64_t{1} <<
 
 std::int64_t to_fixed(double seconds) { return std::llround(seconds * fixed_point_scale()); }
 
-/// Work as a function of a token count: exact entries, then a coarse grid; each computed when first asked for, since a
-/// run meets few of them.
+/// Work as a function of a token count: exact entries, then a coarse grid. Each entry is computed when first used,
+/// because a run needs only few.
 class WorkCurve {
  public:
   using Of = Work (Operations::*)(std::int64_t) const;
@@ -90,10 +90,10 @@ struct ClockTable {
   Work per_pair;
   Work per_prompt_token;
   Work attention_ramp;
-  std::vector<std::vector<DecodeLine>> decode_rows;  // by batch size, as far as the KV tokens asked for
+  std::vector<std::vector<DecodeLine>> decode_rows;  // by batch size, up to the largest number of KV tokens used so far
 };
 
-/// What a step does at one clock, before clipping.
+/// A step at one clock, before clipping.
 struct Draft {
   Work work;
   double gap_s = 0.0;
@@ -160,8 +160,8 @@ struct StepModel::Impl {
     const auto graph = std::ranges::lower_bound(graph_sizes, requests);
     return graph == graph_sizes.end() ? requests : *graph;
   }
-  /// Tokens whose KV the layers read on average, of `tokens` in so many contexts (decode), or pairs of which no prompt
-  /// token sees more than a window.
+  /// Mean number of tokens whose KV the layers read, of `tokens` in so many contexts (decode), or of pairs within the
+  /// window (prefill).
   [[nodiscard]] double seen(std::int64_t tokens, std::int64_t contexts) const {
     const auto all = static_cast<double>(tokens);
     if (llm.windowed_layers == 0) return all;
@@ -201,10 +201,10 @@ struct StepModel::Impl {
     work += Work{profile.request_gap_s * tokens, 0.0, 0.0, profile.request_gap_s * tokens};
     return work;
   }
-  /// The same where data groups and pipeline stages share it. Requests are dealt out evenly; all groups take as long as
-  /// the fullest, whose padding the others compute. As many batches as there are requests for are in the pipeline at
-  /// once; a round takes as long as one batch's way through all stages, or all batches' through the last, which has the
-  /// LM head. Stages that stand empty are the bubble.
+  /// The same for data-parallel groups and pipeline stages. Requests are distributed evenly; all groups take as long as
+  /// the fullest, because the others are padded. The pipeline holds as many batches as there are requests for. A round
+  /// takes as long as one batch through all stages, or as all batches through the last stage, which has the LM head.
+  /// Idle stages are the bubble.
   [[nodiscard]] Work divided(const ClockTable& at, const StepShape& shape) const {
     const std::int32_t prompts = std::max(shape.prefill_requests, shape.prefill_tokens > 0 ? 1 : 0);
     const std::int32_t stages = parallel.pipeline;
@@ -294,7 +294,7 @@ struct StepModel::Impl {
     return to_milliwatts(Watts(gpu_watts * parallel.gpus()));
   }
 
-  /// f(table) at an operating point: interpolated between the two clocks the clip lies between.
+  /// f(table) at an operating point, interpolated between the two clocks around the clipped one.
   template <typename F>
   [[nodiscard]] double blend(const Operating& o, F value) const {
     const double low = value(table(o.below));

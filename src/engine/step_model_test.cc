@@ -51,7 +51,7 @@ StepModel model(const LlmSpec& llm = LlmSpec{}, std::int32_t tp = 1, const Hardw
 
 std::int64_t duration(const DecodeLine& line, std::int64_t kv) { return line.base + line.slope * kv; }
 
-/// A profile whose power is high enough that TDP clips often.
+/// A profile with so much power that TDP often limits the clock.
 HardwareProfile hot() {
   HardwareProfile p;
   p.active_w = 250.0;
@@ -306,7 +306,7 @@ TEST(StepModel, vllm_before_v1_starts_each_layers_kernels_one_by_one) {
 }
 
 TEST(StepModel, an_engines_own_attention_reads_kv_at_its_own_pace) {
-  // No time of its own and none in L2, so that reading is all there is to attention over a long context.
+  // No overhead and no L2, so that attention over a long context takes only the time to read it.
   HardwareProfile plain;
   plain.decode_attention_efficiency = 0.4;
   plain.decode_attention_clock_share = 0.0;

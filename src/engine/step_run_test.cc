@@ -6,7 +6,7 @@
 namespace wattle::engine {
 namespace {
 
-/// By its definition: the steps whose end lies in or before this nanosecond.
+/// The definition: the steps that end at or before this nanosecond.
 std::int64_t counted(const StepRun& run, Instant now) {
   std::int64_t done = 0;
   while (done < run.steps && to_instant(run.after(done + 1)) <= now) ++done;

@@ -48,13 +48,13 @@ TEST(Beliefs, AnEngineProfiledTooSlowIsLearnt) {
 }
 
 TEST(Beliefs, NoiseIsInWhatIsMeasuredAlone) {
-  // Dealt out in turn, so that the longest answer, whose end is the run's, comes from the same instance.
+  // Distributed round-robin, so that the longest answer, which ends the run, comes from the same instance.
   std::vector<std::string> noisy{"predictor.online=true", "predictor.refit=false", "routing.decode.policy=round-robin"};
   const auto without = run("voltanallm", noisy);
   noisy.emplace_back("measurement.sample_noise=0.03");
   const auto with = run("voltanallm", noisy);
   ASSERT_TRUE(with && without);
-  // A fit to many noisy samples is nearly the fit to clean ones, so what is left is the noise of each step.
+  // A fit to many noisy samples is nearly the fit to clean ones; the rest is the noise of each step.
   EXPECT_GT(with->prediction.decode.offline_ms, without->prediction.decode.offline_ms + 0.3);
   EXPECT_NEAR(with->energy.total.value(), without->energy.total.value(), 0.01 * without->energy.total.value());
   const std::vector<std::string> learning{"predictor.online=true", "measurement.sample_noise=0.03"};
@@ -80,7 +80,7 @@ TEST(Beliefs, ThePublishedPrefillFormIsTheCoarserOne) {
   EXPECT_LT(2.0 * error("linear"), error("linear-published"));
 }
 
-/// What an engine's steps take, and what the profile of it says they do, relative to that.
+/// Step times of an engine, and its profile's predictions relative to them.
 class Predicted {
  public:
   explicit Predicted(const std::string& llm, const std::string& gpu = "a100-80g", int gpus = 1,
@@ -141,8 +141,8 @@ TEST(Beliefs, BatchesArePredictedWhateverTheModelIs) {
   }
 }
 
-/// Alone, as behind a prefix cache, and beside decodes. Profiled from 32 tokens on they were predicted up to four times
-/// too long.
+/// Alone, as behind a prefix cache, and together with decodes. Profiled from 32 tokens on, they were predicted up to
+/// four times too long.
 TEST(Beliefs, FewTokensReadFewExperts) {
   for (const std::string llm : {"qwen3-30b-a3b", "llama-3.1-8b"}) {
     const Predicted predicted(llm);
@@ -163,7 +163,8 @@ struct Combination {
 class BeliefsAtLarge : public testing::TestWithParam<Combination> {};
 
 /// Contexts of 200, 1,000 and 3,000 tokens and batches to 256; prompts of 600 tokens in the median, one to eight a
-/// step, alone and beside decodes. The figures of docs/decisions/0030: --gtest_filter='*BeliefsAtLarge*' prints them.
+/// step, alone and together with decodes. The figures of docs/decisions/0030: --gtest_filter='*BeliefsAtLarge*' prints
+/// them.
 TEST_P(BeliefsAtLarge, AreWithinTwoPercentInTheMean) {
   const auto& [llm, gpu, gpus, most_of_decode, most_of_prompts, most_of_mixed] = GetParam();
   const Predicted predicted(llm, gpu, gpus);
@@ -232,9 +233,9 @@ INSTANTIATE_TEST_SUITE_P(
       return name;
     });
 
-/// Steps of a long prompt that was cut, or of what follows a cached prefix, read a context that no profiled step has.
-/// Until the number of prompts had a term, the time of many short ones was missing from attention's, and such steps of
-/// small models were predicted up to 55 % too short.
+/// Steps of a chunk, or behind a cached prefix, read a context longer than any profiled step's. Before the model had a
+/// term for the number of prompts, attention's term absorbed part of the time of short prompts, and such steps of small
+/// models were predicted up to 55 % too short.
 TEST(Beliefs, ChunksBehindALongContextArePredicted) {
   for (const auto& [llm, gpu, gpus] : {std::tuple{"llama-3.2-1b", "l40s", 1},
                                        {"gemma-3-27b", "h100", 2},
@@ -349,8 +350,8 @@ TEST(Beliefs, AWindowBeyondTheRingIsRefused) {
   EXPECT_EQ(refused.error().where, "--set predictor.window");
 }
 
-/// Engines whose host takes some milliseconds for each prompt (SGLang with phases apart). Until prompts had a line of
-/// their host's, a 3B model's on an H100 were predicted two and a half times too long.
+/// Engines with some milliseconds of CPU time for each prompt (SGLang with phases apart). Before the model had a host
+/// line for prompts, a 3B model's steps on an H100 were predicted two and a half times too long.
 TEST(Beliefs, StepsOfPromptsArePredictedWhereTheHostDecidesSomeOfThem) {
   for (const auto& [llm, gpu] : {std::pair{"llama-3.2-3b", "h100"},
                                  {"ministral-3b", "a100-80g"},

@@ -1,4 +1,4 @@
-// EcoRoute against round-robin over whole runs: it may save, it may not harm, whatever it is asked to route for.
+// EcoRoute against round-robin over whole runs: it must not lower attainment, whatever the configuration.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -32,7 +32,7 @@ struct Case {
   double margin = 0.0;
   std::string predictor;
   std::string recipe;
-  double profile_scale = 1.0;  ///< the predictor was made on an engine so much faster or slower
+  double profile_scale = 1.0;  ///< the predictor was profiled on an engine faster or slower by this factor
 
   [[nodiscard]] std::vector<std::string> scenario(int draw) const {
     return {fmt::format("fleet.0.gpu={}", gpu),
@@ -95,8 +95,8 @@ struct Difference {
   }
 };
 
-/// Attainment may fall by this beyond the draws' noise; more where round-robin itself fails one request in ten: a fleet
-/// in overload has no batch to fill, and until it is there gathering costs throughput.
+/// Permitted loss of attainment beyond the draws' noise; larger if round-robin itself fails one request in ten: in
+/// overload there is no batch to fill, and until then packing costs throughput.
 constexpr double kPoints = 1.0, kPointsInOverload = 3.0;
 /// Energy may rise by this beyond the noise. Not nothing: where a predictor is 15 % optimistic, and on the GH200 near
 /// the border of the low clock, gathering costs 1 to 2 % (known, not mended).

@@ -14,7 +14,7 @@ namespace wattle::experiment {
 namespace {
 
 TEST(FirstPlan, ServesFromTheFirstSecondWhateverPoolsTheScenarioHas) {
-  // The managers' own pool for each class is none of the scenario's three; their first epoch after it comes at 60 s.
+  // The scenario's three pools are not those of the managers, whose first epoch after the initial plan begins at 60 s.
   const auto loaded = config::load_scenario("azure-conv-8-pools", {{"workload.duration_s", "30"}}, config::project());
   ASSERT_TRUE(loaded) << loaded.error().message();
   const auto recipe = systems::load_recipe("dynamollm", {}, config::project());
@@ -37,8 +37,8 @@ TEST(FirstPlan, ServesRequestsWhoseObjectiveNoConfigurationMeets) {
 }
 
 TEST(FirstPlan, CarriesTheLoadThatItsNodesWereCountedFor) {
-  // L40S without NVLink: four instances of one GPU carry almost three times what one of four does, and `dynamollm-ours`
-  // counts on that. Its second plan comes at 60 s.
+  // L40S without NVLink: four instances of one GPU carry almost three times the load of one instance of four, and
+  // `dynamollm-ours` plans with that. Its second plan comes at 60 s.
   const auto file = std::filesystem::path(testing::TempDir()) / "wattle_first_minute.toml";
   ASSERT_TRUE(write_file(file.string(), R"(
 name = "first-minute"

@@ -73,7 +73,7 @@ std::unexpected<Error> no_request_of(const config::LoadedScenario& loaded, const
                                name, own ? "[classes]" : "the recipe's [classify]"));
 }
 
-/// `stated`: whose borders `classes` has, where it has any.
+/// `stated`: the file that states the borders of `classes`, if any.
 Result<std::vector<calibrate::ClassRequests>> class_requests(const config::LoadedScenario& loaded,
                                                              const std::string& data_dir, const Classifier& classes,
                                                              const config::ClassOptions& stated,
@@ -119,7 +119,7 @@ std::vector<int> profiled_tps(const config::LoadedScenario& loaded) {
   return tps;
 }
 
-/// What is measured, and what it is called.
+/// A profile to be measured, and its name.
 struct Wanted {
   calibrate::ProfiledEngine engine;
   calibrate::LoadProfilerOptions options;
@@ -132,7 +132,7 @@ calibrate::ProfileRepository repository_of(const LoadProfileRequest& request) {
   return calibrate::ProfileRepository(request.repository, cache.empty() ? "" : cache + "/profiles");
 }
 
-/// What the repository has by this name, else what is measured then, and put there.
+/// Returns the repository's table of this name, or measures and stores it.
 template <typename Measure>
 Result<std::shared_ptr<const plan::LoadTable>> found_or(const calibrate::ProfileRepository& repository,
                                                         const std::string& name, bool again,
@@ -221,7 +221,8 @@ Result<std::vector<calibrate::ClassRequests>> scenario_requests(const config::Lo
   for (std::int32_t i = 0; i < service.classes.size(); ++i) {
     const std::int32_t c = i / service.classes.tiers();
     const Objectives& objectives = by_rank[static_cast<std::size_t>(i % service.classes.tiers())];
-    // Objectives are of the scenario's classes, whose borders may be others: those of a class's smallest request.
+    // Objectives belong to the scenario's classes, which may have other borders: those of a class's smallest request
+    // apply.
     const auto below = [](const std::vector<std::int32_t>& borders, std::int32_t at) {
       return at == 0 ? 1 : borders[static_cast<std::size_t>(at - 1)];
     };
@@ -235,7 +236,7 @@ Result<std::vector<calibrate::ClassRequests>> scenario_requests(const config::Lo
 
 namespace {
 
-/// A load profile tells instances by their TP degree alone: they are of one kind of GPU, and stand at one site.
+/// Load profiles distinguish instances only by TP degree, so all must have the same kind of GPU and the same site.
 Result<void> check_alike(const config::LoadedScenario& loaded) {
   const auto& pools = loaded.scenario.pools;
   const auto at = [&](std::size_t p, const char* key) { return loaded.origins.of(fmt::format("fleet.{}.{}", p, key)); };
@@ -281,7 +282,8 @@ Result<std::shared_ptr<const plan::LoadTable>> kind_profile(const config::Loaded
   };
   auto table = table_of();
   if (!table) return table;
-  // What no configuration keeps is no reason to refuse requests: plans are made for the rest, and attainment says it.
+  // A class that no configuration can serve in time is no reason to refuse requests: plans cover the others, and
+  // attainment shows the loss.
   bool kept = true;
   for (std::size_t c = 0; c < requests->size(); ++c) {
     calibrate::ClassRequests& one = (*requests)[c];
@@ -299,7 +301,7 @@ Result<std::shared_ptr<const plan::LoadTable>> kind_profile(const config::Loaded
   if (kept) return table;
   auto rest = table_of();
   if (!rest) return rest;
-  // Of all objectives that requests have: what is left out of plans is judged all the same.
+  // Attainment is judged by all objectives of the requests, also those that plans leave out.
   auto made = std::make_shared<plan::LoadTable>(**rest);
   for (std::size_t c = 0; c < requests->size(); ++c) made->classes[c].kept_alone = (*table)->classes[c].kept_alone;
   return made;
@@ -369,7 +371,8 @@ Result<Minutes> minutes_of(const config::LoadedScenario& loaded, const config::C
   const auto source = config::open_workload(loaded, *workload, data_dir);
   if (!source) return std::unexpected(source.error());
   const auto count = static_cast<std::size_t>(sorter.size());
-  std::vector<std::vector<double>> load_of(count, std::vector<double>(count, 1.0));  // of what it is, in that class's
+  // A request's load as a class, counted in requests of another class.
+  std::vector<std::vector<double>> load_of(count, std::vector<double>(count, 1.0));
   for (std::size_t was = 0; loads != nullptr && was < count; ++was) {
     for (std::size_t c = 0; c < count; ++c)
       load_of[was][c] = plan::load_in(loads->classes.at(was), loads->classes.at(c));
@@ -413,7 +416,7 @@ Result<std::vector<double>> busiest_rates(const config::LoadedScenario& loaded, 
   const auto seen = minutes_of(loaded, classes, data_dir, hint, loads);
   if (!seen) return std::unexpected(seen.error());
   const auto& minutes = seen->rates;
-  // What a profile says an instance carries has a minute's bursts in it already: Poisson arrivals, p99.
+  // Loads of a profile already include the bursts within a minute: Poisson arrivals, p99.
   constexpr std::size_t kWindow = 5;
   constexpr double kLeastSeconds = 10.0;
   const std::size_t window = std::min(kWindow, std::max<std::size_t>(1, minutes.size()));

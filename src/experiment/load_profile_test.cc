@@ -1,4 +1,4 @@
-// Which load profile a scenario has: one for all that were measured alike.
+// Which load profile a scenario uses: one for all that would be measured in the same way.
 #include "experiment/load_profile.h"
 
 #include <gtest/gtest.h>

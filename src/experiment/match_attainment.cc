@@ -44,8 +44,9 @@ class Trials {
     return systems::load_recipe(recipe_, set, config::project(), systems::Unfit::Ignored);
   }
 
-  /// All keys rise together until the baseline is kept, then each in turn falls to where least energy keeps it. More of
-  /// a reserve need not keep more (held back too long, requests are late, too): hence from below, and no bisection.
+  /// All keys rise together until the baseline's attainment is reached; then each in turn falls to its value of least
+  /// energy. Attainment need not rise with the reserve (requests that are held too long are late, too), so the search
+  /// goes up from below, without bisection.
   [[nodiscard]] Result<Trial> search(const std::vector<systems::Reserve>& keys) {
     std::optional<Trial> best;
     for (int level = 0; level <= kLevels; ++level) {
@@ -117,7 +118,7 @@ class Trials {
 }  // namespace
 
 double short_of(const journal::Attainment& ours, const journal::Attainment& baseline) {
-  // Of an objective that nobody states there is nothing to keep, nor of gaps where a run had none.
+  // Objectives that are not stated, and gaps of a run without gaps, are not compared.
   using journal::Attainment;
   const auto short_by = [&](double Attainment::*share) {
     const double points = baseline.*share - ours.*share;

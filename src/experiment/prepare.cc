@@ -68,7 +68,7 @@ journal::RunFacts run_facts(const config::LoadedScenario& loaded, const std::str
 
 namespace {
 
-/// Makes instances of one pool, now or while the run goes on.
+/// Makes instances of one pool, before and during the run.
 struct PoolMaker {
   systems::Recipe recipe;
   std::shared_ptr<const InstanceSpec> spec;
@@ -94,7 +94,7 @@ struct PoolMaker {
   }
 };
 
-/// As the scenario states it; what it leaves open is how long a request takes alone.
+/// As the scenario states; by default relative to a request's time alone.
 FairnessBasis fairness_of(const config::LoadedScenario& loaded,
                           const std::vector<std::unique_ptr<engine::StepModel>>& models) {
   const auto& stated = loaded.scenario.fairness;
@@ -111,8 +111,7 @@ FairnessBasis fairness_of(const config::LoadedScenario& loaded,
           stated.limit};
 }
 
-/// Every pool a shape, and pairs of them; and the machines they stand on: what these leave of a machine draws power
-/// under any planner.
+/// Each pool and pair becomes a shape. Also sets the machines: GPUs of a machine without an instance draw idle power.
 void set_machines(sim::ScalingSetup& made, const config::LoadedScenario& loaded,
                   const std::vector<std::shared_ptr<const PoolMaker>>& pools) {
   for (std::size_t p = 0; p < pools.size(); ++p) {
@@ -136,7 +135,7 @@ void set_machines(sim::ScalingSetup& made, const config::LoadedScenario& loaded,
   made.idle_gpu = config::idle_gpus_of(loaded.scenario);
 }
 
-/// Every pool a shape that may be started; for a recipe that does not scale just where its instances stand.
+/// Each pool becomes a shape that may be started; for a recipe without scaling, only the instances' places.
 Result<sim::ScalingSetup> make_scaling(const config::LoadedScenario& loaded, const systems::LoadedRecipe& recipe,
                                        const std::vector<std::shared_ptr<const PoolMaker>>& pools,
                                        systems::ScalingInputs inputs) {
@@ -259,7 +258,7 @@ Result<void> set_source(PreparedRun& run, const config::LoadedScenario& loaded, 
   return {};
 }
 
-/// Where no instance can come later, a fault is of one that is there.
+/// Without scaling, faults must name initial instances.
 Result<void> check_faults(const sim::SimulationSetup& setup, const config::LoadedScenario& loaded) {
   if (setup.scaling.policy.policy != nullptr && setup.scaling.policy.mode == Mode::Enforce) return {};
   const auto& faults = loaded.scenario.faults;
@@ -281,7 +280,7 @@ void warn_once(const std::string& line) {
   if (said.insert(line).second) fmt::print(stderr, "wattle: warning: {}\n", line);
 }
 
-/// Where things stand and what happens there.
+/// Sets sites and faults.
 Result<void> set_places(journal::RunFacts& facts, sim::SimulationSetup& setup, const config::Scenario& scenario,
                         const std::string& data_dir) {
   for (const auto& fault : scenario.faults) {
@@ -354,7 +353,7 @@ Result<PreparedRun> compose(const config::LoadedScenario& loaded, const systems:
     if (!loads) return std::unexpected(loads.error());
     run.loads = *loads;
   }
-  // Even where no policy here asks for a belief: a file that is named is one.
+  // Even if no policy here uses a belief: a named file is checked.
   const auto believed = calibrate::clocks_believed(recipe.recipe.predictor, recipe.recipe.file);
   if (!believed) return std::unexpected(believed.error());
   std::vector<std::shared_ptr<const PoolMaker>> makers;
@@ -399,7 +398,7 @@ Result<PreparedRun> compose(const config::LoadedScenario& loaded, const systems:
     }
     maker->spec = std::make_shared<const InstanceSpec>(std::move(spec));
     makers.push_back(maker);
-    // Of a pool that may only come later one is made on trial, so that bad input shows now; the next one takes its id.
+    // One instance of a pool without initial instances is made on trial, so that bad input shows now; its id is reused.
     for (std::int32_t i = 0; i < std::max(pool.count, 1); ++i) {
       auto instance = maker->make(InstanceId(static_cast<std::int32_t>(setup.instances.size())));
       if (!instance) return std::unexpected(instance.error());

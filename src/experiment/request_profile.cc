@@ -24,7 +24,7 @@ struct Sample {
   double seconds = 0.0;
 };
 
-/// Lets everything in and notes what was known as each request was dispatched.
+/// Admits every request and records the state at its dispatch.
 class Probe final : public policy::AdmissionPolicy {
  public:
   Probe(MegaHertz clock, std::vector<Sample>& samples) : clock_(clock), samples_(samples) {}

@@ -34,7 +34,7 @@ class Prober {
     return Span::from_seconds(summary->e2e.p99_ms * 1e-3);
   }
 
-  /// The most requests per second it serves for long: as fast as it gets through a crowd.
+  /// The highest sustained rate in requests per second: the throughput of a backlog.
   Result<double> served_per_s() const {
     const auto summary = run_at(kCrowdRate);
     if (!summary) return std::unexpected(summary.error());
@@ -65,7 +65,7 @@ Result<Prober> make_prober(const config::LoadedScenario& loaded, std::size_t poo
                      "prefill and decode instances have no maximum load of their own; only colocated ones do");
   }
   config::LoadedScenario one = alone(loaded, pool);
-  // An engine carries what it carries whatever slice of the trace is replayed at whatever rate.
+  // Capacity does not depend on the replayed slice or its rate.
   one.scenario.workload.start = Span();
   one.scenario.workload.duration = Span::max();
   one.scenario.peak_load = one.scenario.trough_load = 0.0;
@@ -105,8 +105,8 @@ Result<MaxLoad> measure_max_load(const config::LoadedScenario& loaded, std::size
   }
   const auto most = prober->served_per_s();
   if (!most) return std::unexpected(most.error());
-  // Up in leaps until it is too much, then between the two. Beyond what it serves the queue grows, however late that
-  // tells.
+  // Multiplies the rate by ten until it is too high, then bisects. Beyond the served rate the queue grows, even if that
+  // shows late.
   double low = kLoneRate;
   double high = 0.0;
   found.e2e_p99 = *alone;

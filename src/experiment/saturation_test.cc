@@ -7,7 +7,7 @@
 namespace wattle::experiment {
 namespace {
 
-constexpr std::int64_t kRequests = 4'000;  // fewer are through before a queue tells
+constexpr std::int64_t kRequests = 4'000;  // with fewer the run ends before a queue shows
 
 config::LoadedScenario engine(int tensor_parallel) {
   const auto loaded =
@@ -77,7 +77,7 @@ TEST(MaxLoad, RefusesWhatNoLoadMeetsAndRolesWithoutOne) {
   EXPECT_FALSE(measure_max_load(tp1, 0, "", {}));
 }
 
-/// Else a loose objective is met at any rate at which a run ends before its queue tells.
+/// Otherwise a loose objective would be met at any rate, because the run ends before the queue shows.
 TEST(MaxLoad, IsWithinWhatIsServedForLongWhateverTheObjective) {
   const auto tp4 = engine(4);
   const double most = measured(tp4, Span::s(100'000)).rate_per_s;

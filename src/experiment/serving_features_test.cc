@@ -1,5 +1,4 @@
-// What recipes do with engines that cache prefixes, draft tokens or hand requests over: they know of that by reports
-// alone.
+// Recipes with engines that cache prefixes, draft tokens or hand requests over, which they know only by reports.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -82,7 +81,7 @@ TEST(ServingFeatures, MiadKeepsTheObjectivesOfPrefillAndDecodeApart) {
   }
 }
 
-/// What the load does not need idles, where one decode instance would do.
+/// Instances that the load does not need become idle, here all decode instances but one.
 TEST(ServingFeatures, FilledDecodeInstancesTakeLessEnergyThanSharedOnes) {
   constexpr const char* kApart = "voltanallm-2p2d";
   for (const char* at : {"workload.rate_per_s=8", "workload.rate_per_s=20"}) {

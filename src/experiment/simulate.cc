@@ -82,7 +82,7 @@ Result<PreparedRun> prepare_run(const config::LoadedScenario& loaded, const syst
 }
 
 sim::SimulationResult simulate_prepared(PreparedRun& run, const std::string& recipe) {
-  for (const auto& model : run.models) model->forget_asked();  // fitting beliefs asked about every shape
+  for (const auto& model : run.models) model->forget_asked();  // fitting beliefs has evaluated every shape
   auto result = sim::simulate(std::move(run.setup));
   journal::RunSummary& summary = result.summary;
   for (const auto& model : run.models) {

@@ -78,7 +78,7 @@ auto pair_rater(const config::LoadedScenario& loaded, const systems::Recipe& rec
   };
 }
 
-/// Beyond its data a series has its nearest value, which nobody measured.
+/// The value at a time; beyond the data the nearest one.
 template <typename Value>
 std::optional<Value> known(const carbon::Series<Value>& series, Instant now) {
   return series.covers(now) ? std::optional(series.at(now)) : std::nullopt;

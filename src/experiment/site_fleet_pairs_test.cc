@@ -175,7 +175,8 @@ TEST(SiteFleetPairs, WhatCannotBeIsRefused) {
     return made ? "" : made.error().message();
   };
   EXPECT_NE(refused("freesh-pairs", {{"scaling.pairs", "h100+l40s"}}).find("has h100+l40s"), std::string::npos);
-  EXPECT_NE(refused("freesh-pairs", {{"scaling.ratings", "some.csv"}}).find("knows none of them"), std::string::npos);
+  EXPECT_NE(refused("freesh-pairs", {{"scaling.ratings", "some.csv"}}).find("scaling.ratings has none"),
+            std::string::npos);
   EXPECT_NE(refused("triton-autoscale", {}).find("only colocated"), std::string::npos);
   EXPECT_NE(two_kinds({{"fleet.2.count", "1"}}).error().message().find("count = 0"), std::string::npos);
 }

@@ -131,8 +131,7 @@ TEST(SiteFleet, WhatACutOffLeavesNoRoomForIsRefusedAndWhatIsServedIsInTime) {
   }
 }
 
-/// Every worker that is planned can be started where it is planned, and carries what it is rated for once its batch is
-/// full.
+/// Every planned worker can be started at its site, and with a full batch it carries the load that it is rated for.
 TEST(SiteFleet, WhatIsPlannedForIsCarried) {
   if (config::data_dir().empty()) GTEST_SKIP() << "WATTLE_DATA is not set";
   for (const char* recipe : {"freesh", "freesh-ours"}) {

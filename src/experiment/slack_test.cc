@@ -27,8 +27,8 @@ TEST(Slack, ThrottlingByLeastEnergyNeverCostsAny) {
   }
 }
 
-// With a batch that is full at any clock. One that still grows makes up for the time: at 4 requests/s the lowest clock
-// takes less here than the one of least energy, whose batches are smaller.
+// With a batch that is full at any clock. If the batch can still grow, that compensates for slower steps: at 4
+// requests/s the lowest clock takes less energy here than the energy-optimal one, which runs smaller batches.
 TEST(Slack, WhereNothingIsLateAndTheBatchIsFullTheLowestClockCostsMore) {
   const std::vector<std::string> set{"workload.rate_per_s=20", "slo.e2e_ms=3000000", "slo.tbt_ms=100000"};
   EXPECT_LT(joules("throttllem", set), 0.9 * joules("throttllem-published", set));

@@ -1,4 +1,4 @@
-// What a recipe does where engines report no steps is what it does where they do.
+// Recipes behave the same without step reports as with them.
 #include "experiment/telemetry_sources.h"
 
 #include <gtest/gtest.h>
@@ -34,7 +34,7 @@ TEST(TelemetrySources, StreamsAreAsGoodAsStepReports) {
   for (const Case& of :
        {Case{"azure-conv-2p2d", "miad"}, Case{"azure-conv-2p2d", "voltanallm"}, Case{"azure-conv-2p2d", "wattle"},
         Case{"azure-conv-8", "miad"}, Case{"azure-conv-8", "wattle"},
-        // To its emergency ladder who waits for a chunk's end is one that has not begun.
+        // Its emergency ladder counts a request that waits for the end of a chunk as not begun.
         Case{"azure-conv-8", "dynamollm-ours", 1.15}}) {
     const Known known = run(of);
     const std::string where = std::string(of.scenario) + ", " + of.recipe;

@@ -14,10 +14,10 @@ namespace {
 journal::RunSummary run_of(const std::string& recipe_name, bool by_tier, std::vector<config::Override> scenario) {
   scenario.push_back({"workload.requests", "9000"});
   const auto loaded = config::load_scenario("two-tiers", scenario, config::project());
-  const auto recipe = systems::load_recipe(
-      recipe_name,
-      {{"classify.by_tier", by_tier ? "true" : "false"}, {"scaling.profiled_together", "1"}},  // measured sooner
-      config::project());
+  const auto recipe = systems::load_recipe(recipe_name,
+                                           {{"classify.by_tier", by_tier ? "true" : "false"},
+                                            {"scaling.profiled_together", "1"}},  // takes less time to measure
+                                           config::project());
   EXPECT_TRUE(loaded && recipe);
   SimulateOptions options;
   options.check_invariants = true;

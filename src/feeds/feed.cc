@@ -12,7 +12,7 @@
 namespace wattle::feeds {
 
 namespace {
-/// No grid's average lies above its worst plant (lignite: about 1,200 g/kWh); a coal grid in lbs/MWh does.
+/// No grid's average is above its worst plant (lignite: about 1,200 g/kWh); a coal grid in lbs/MWh is.
 constexpr double kHighestAverage = 1500.0;
 /// Congestion multiplies a locational marginal rate; FREESH's data reach -3,800 g/kWh.
 constexpr double kHighestMarginal = 10'000.0;
@@ -166,7 +166,7 @@ void FeedBuilder::put_in_order() {
       kept.back().value.reset();
     }
   }
-  if (repeated > 0) warn(fmt::format("{} rows say what another row of that time says: left out", repeated));
+  if (repeated > 0) warn(fmt::format("{} rows repeat another row of that time: left out", repeated));
   if (contradictory > 0) warn(fmt::format("{} rows contradict another row of that time: unknown there", contradictory));
   readings = std::move(kept);
 }

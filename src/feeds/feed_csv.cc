@@ -16,7 +16,7 @@ bool says_nothing(std::string_view text) {
   return text.empty() || text == "nan" || text == "NaN" || text == "NAN" || text == "null" || text == "None";
 }
 
-/// The estimated column is asked for where the file has it.
+/// Opens the file, with the estimated column if it has one.
 Result<CsvReader> open(const IntensityForm& form, std::string_view text, const std::string& name, bool& has_flag) {
   std::vector<std::string_view> columns = {form.time_column, form.value_column};
   if (!form.estimated_column.empty()) {
@@ -31,8 +31,8 @@ Result<CsvReader> open(const IntensityForm& form, std::string_view text, const s
   return CsvReader::open(text, name, columns);
 }
 
-/// A column's name seldom says its unit. No grid's whole series lies between 0 and 2 g/kWh; any grid's in kg/kWh does
-/// (lignite: 1.2). Values of 0 or below speak for grams: few grids ever have them, but no wrong unit makes them.
+/// A column's name seldom states its unit. No grid's whole series is between 0 and 2 g/kWh, but any grid's in kg/kWh is
+/// (lignite: 1.2). Values of 0 or below imply grams: few grids have them, and no wrong unit causes them.
 Result<void> check_unit(const Feed& feed, const std::string& name) {
   constexpr double kLeastHighest = 2.0;
   double highest = 0.0;
@@ -70,7 +70,7 @@ Result<Feed> parse_feed_csv(const IntensityForm& form, FeedLabel label, std::str
     if (!time) return std::unexpected(time.error());
     Reading reading{.from = *time, .value = std::nullopt};
     if (!says_nothing(csv.field(1))) {
-      // the range is the builder's to judge: it knows the unit and says so
+      // the builder checks the range, because it knows the unit
       const auto value = csv.number(1, std::numeric_limits<double>::lowest(), std::numeric_limits<double>::max());
       if (!value) return std::unexpected(value.error());
       reading.value = GramsPerKwh(*value * form.grams_per_kwh);

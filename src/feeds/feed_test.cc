@@ -98,7 +98,7 @@ TEST(Feed, OddOrderIsRepairedAndContradictionIsUnknown) {
   EXPECT_FALSE(feed.at(hour(3)).has_value());
   const std::string said = warnings_of(feed);
   EXPECT_NE(said.find("sorted"), std::string::npos) << said;
-  EXPECT_NE(said.find("1 rows say what another"), std::string::npos) << said;
+  EXPECT_NE(said.find("1 rows repeat another"), std::string::npos) << said;
   EXPECT_NE(said.find("1 rows contradict"), std::string::npos) << said;
 }
 
@@ -175,7 +175,7 @@ TEST(Feed, CsvWithGapsBlanksAndZones) {
   EXPECT_TRUE(feed.at(Instant(*parse_timestamp("2024-03-31 01:30:00Z")))->estimated);
   EXPECT_FALSE(feed.at(Instant(*parse_timestamp("2024-03-31 02:30:00Z"))).has_value());
   EXPECT_FALSE(feed.at(Instant(*parse_timestamp("2024-03-31 05:30:00Z"))).has_value());
-  // and as they go back the hour that comes twice is two hours
+  // when clocks go back, the repeated hour counts as two hours
   const Feed back = must(parse_feed_csv(electricity_maps_direct(), label(),
                                         "datetime_utc,ci_direct_gco2_kwh,estimated\n"
                                         "2024-10-27T01:00:00+02:00,300,0\n"
@@ -207,7 +207,7 @@ RC_GTEST_PROP(Feed, AtFindsWhatASearchFinds, ()) {
   if (!feed) return;  // all known times may contradict each other
   for (int h = -1; h < 42; ++h) {
     const auto said = feed->at(hour(h));
-    constexpr int kNone = -1;  // also what a row without a value says
+    constexpr int kNone = -1;  // also the value of a row without one
     int expected = kNone;
     bool contradictory = false;
     bool first = true;
@@ -220,7 +220,7 @@ RC_GTEST_PROP(Feed, AtFindsWhatASearchFinds, ()) {
     if (contradictory) expected = kNone;
     for (const Span age : {Span(), Span::s(3600)}) {
       const auto series = feed->series(hour(0), age);
-      const Span half = Span::s(1800);  // at() holds a value to the very end of its age, a series ends there
+      const Span half = Span::s(1800);  // at() holds a value until the end of its age, where a series ends
       const Instant then = Instant() + (hour(h) - hour(0)) + half;
       const auto known = feed->at(hour(h) + half, age);
       RC_ASSERT(series.covers(then) == known.has_value());

@@ -14,7 +14,7 @@ constexpr double kLargestMw = 2e6;  ///< more than any country generates
 constexpr std::array<std::string_view, kFuels + 1> kColumns = {
     "datetime_utc", "wind_mw", "solar_mw", "hydro_mw", "oil_mw", "gas_mw", "coal_mw", "nuclear_mw", "other_mw"};
 
-/// Nothing when a source's power is not stated, or nobody generates. `drawing`: counts those that draw power.
+/// None if a source's power is missing, or nothing is generated. `drawing`: counts sources that draw power.
 Result<std::optional<GramsPerKwh>> mix_of(const FuelFactors& factors, const CsvReader& csv, std::int64_t& drawing) {
   double all_mw = 0.0;
   double grams = 0.0;

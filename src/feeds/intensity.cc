@@ -7,7 +7,7 @@
 namespace wattle::feeds {
 
 namespace {
-/// A form that series are read by, with what feeds ask besides.
+/// The form of a series with what feeds require in addition.
 IntensityForm form_of(carbon::SeriesForm form, IntensityKind kind, const char* estimated_column) {
   return {.time_column = std::move(form.time_column),
           .value_column = std::move(form.value_column),

@@ -15,10 +15,10 @@ namespace {
 constexpr std::int32_t kPromptRoom = 1500;
 constexpr std::int32_t kBatchRoom = 512;
 
-// Its benchmark script runs aiperf, which draws from 100 prompts (--num-dataset-entries' default) after a warm-up of
-// twice the concurrency, with prompts of whole thousands of tokens, as its users state them; clients elsewhere in these
-// files send powers of two. vLLM and TensorRT-LLM keep prefixes unless asked not to; SGLang's runs of the same script
-// compute every prompt, by the fitted half.
+// Its benchmark script runs aiperf, which draws from 100 prompts (the default of --num-dataset-entries) after a warm-up
+// of twice the concurrency; its users state prompts of whole thousands of tokens, other clients in these files powers
+// of two. vLLM and TensorRT-LLM cache prefixes by default; SGLang's runs of the same script compute every prompt, by
+// the fitted half.
 constexpr std::int32_t kAiperfPrompts = 100;
 constexpr std::int32_t kAiperfLengths = 1000;
 
@@ -31,12 +31,12 @@ constexpr std::int32_t kGptOssTokens = 20000;  // max_num_tokens on TensorRT-LLM
 // of what weights leave).
 constexpr double kMostMemory = 0.95;
 
-// Llama's script for vLLM on B200 asks for CUDA graphs of decodes alone and no piece compiled apart (cudagraph_mode
-// FULL_DECODE_ONLY, splitting_ops []), gpt-oss's beside it and those for H100 and H200 do not: for each doubling of the
-// GPUs whose launches wait for each other, seconds. Of the fitted rows (17, 52 and 69 ms on 2, 4 and 8 GPUs).
+// Seconds for each doubling of the GPUs whose kernel launches wait for each other: the script for Llama on vLLM and
+// B200 sets CUDA graphs for decodes alone and no piecewise compilation (cudagraph_mode FULL_DECODE_ONLY, splitting_ops
+// []); those for gpt-oss, H100 and H200 do not. From the fitted rows (17, 52 and 69 ms on 2, 4 and 8 GPUs).
 constexpr double kGraphlessPrompts = 23e-3;
 
-// The days from which vLLM's scripts for B200 ask for an 8-bit KV cache, MiniMax's for room of two prompts, too.
+// Dates from which vLLM's scripts for B200 set an 8-bit KV cache, and MiniMax's also room for two prompts.
 constexpr std::string_view kGptOssTunedOn = "2025-12-05";
 constexpr std::string_view kMinimaxTunedOn = "2026-04-03";
 
@@ -49,7 +49,7 @@ engine::Framework framework_of(const std::string& backend) {
   return backend == "trtllm" ? engine::Framework::TensorRtLlm : engine::Framework::Sglang;
 }
 
-/// As the backend starts by itself.
+/// The backend's defaults.
 engine::EngineOptions default_engine(const std::string& backend) {
   engine::EngineOptions engine = benchmark_engine();
   engine.framework = framework_of(backend);
@@ -85,7 +85,7 @@ void generate(const SampleRow& row, SampleRun& to) {
 }
 
 /// The engine as InferenceMAX's published scripts start it (benchmarks/single_node of March 2026), and its client,
-/// which asks for temperature 0.
+/// which sets temperature 0.
 void start_as_inferencemax(const SampleRow& row, SampleRun& to) {
   const bool deepseek = row.model.starts_with("deepseek");
   const bool gpt_oss = row.model.starts_with("gpt-oss");

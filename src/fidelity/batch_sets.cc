@@ -14,7 +14,7 @@ namespace {
 using engine::HardwareProfile;
 using engine::StepModel;
 
-/// The sampler of power starts about so much before the batch.
+/// Power sampling starts about so long before the batch.
 constexpr double kIdleBeforeS = 1.0;
 
 struct Batch {
@@ -39,8 +39,8 @@ Batch served(const StepModel& model, std::int32_t batch, MegaHertz clock) {
 
 }  // namespace
 
-/// No row of this card is fitted: its factors are the 80 GB one's, scaled to its memory (relatives.h), and these rows
-/// say how well that carries over.
+/// No row of this card is fitted: its factors are those of the 80 GB card, scaled to its memory (relatives.h), so these
+/// rows test that scaling.
 Result<void> collect_batches(const std::string& data, const Catalog& catalog, Collection& to) {
   const std::string file = data + "/energyllm-a100-40g/clock_sweep.csv";
   const GpuSpec* gpu = catalog.gpu("a100-40g");

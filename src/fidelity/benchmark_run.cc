@@ -30,7 +30,7 @@ std::int32_t draw_length(RandomStream& random, double mean_tokens, double cv, do
   return static_cast<std::int32_t>(std::max<std::int64_t>(1, std::llround(tokens)));
 }
 
-/// Of one instance; what its energy emits and costs is not asked.
+/// A ledger for one instance, without carbon and prices.
 carbon::Ledger one_meter(std::int32_t gpus) {
   carbon::Ledger ledger(std::vector<carbon::SiteRates>(1));
   ledger.add_instance(Instant(), gpus);
@@ -80,12 +80,12 @@ class Benchmark final : public engine::ReplicaObserver {
     made.id = kInstance;
     made.engine = engine;
     made.initial_clock = load.clock;
-    // A rival's power is of one step; a token's way out takes time of its own.
+    // A rival model's power is per step, and tokens that wait at the front end need single steps.
     made.fast_forward = rival == nullptr && load.front_end_token_s <= 0.0;
     return made;
   }
   [[nodiscard]] bool closed() const { return load_.concurrency > 0; }
-  /// Requests to send; a steady loop goes on past the window it is measured in.
+  /// Requests to send; a steady loop continues beyond the measured window.
   [[nodiscard]] std::int32_t most() const {
     return closed() && load_.warm_up > 0.0 ? std::numeric_limits<std::int32_t>::max() : load_.requests;
   }
@@ -102,7 +102,7 @@ class Benchmark final : public engine::ReplicaObserver {
   void issue_due(Instant now);
   void see_events(Instant now);
   void start_step(Instant now);
-  /// From `at` on the instance draws this; whose work it was is no question here.
+  /// The instance's power from `at` on, without attribution to requests.
   void draw(Milliwatts power, Instant at) { ledger_.power_changes(kInstance, at, power, 0, 0); }
   void draw_as_rival(const StepShape& shape, double seconds, Instant at) {
     draw(to_milliwatts(Watts(rival_->step(shape, seconds))), at);
@@ -117,7 +117,7 @@ class Benchmark final : public engine::ReplicaObserver {
   RandomStream random_;
   carbon::Ledger ledger_ = one_meter(1);
 
-  std::vector<PromptContent> prompts_;  ///< that requests begin with; empty: none alike
+  std::vector<PromptContent> prompts_;  ///< prefixes of prompts; empty: none are shared
   std::vector<Request> requests_;       ///< by tag
   std::deque<Submission> submissions_;  ///< on their way to the engine, in order
   double next_arrival_s_ = 0.0;         ///< open loop
@@ -136,7 +136,7 @@ class Benchmark final : public engine::ReplicaObserver {
   std::vector<double> tpot_s_;
   Gaps gaps_;
 
-  engine::Replica replica_;  ///< tells the members above
+  engine::Replica replica_;  ///< calls the members above
 };
 
 Instant Benchmark::send_first_prompts() {

@@ -18,7 +18,7 @@ struct Sum {
 };
 using Sums = std::map<std::pair<std::string, std::string>, Sum>;
 
-/// Fits `gpu`, and what it starts from, on the experiments marked fitted.
+/// Fits `gpu`, and the profiles it is derived from, to the experiments marked fitted.
 engine::HardwareProfile fit(std::string_view gpu, Catalog catalog, const std::vector<Experiment>& experiments,
                             unsigned threads) {
   catalog.profiles.clear();

@@ -78,8 +78,8 @@ double request_optimum_mhz(const StepModel& model) {
   return at;
 }
 
-/// e in quantity ~ clock^e between the ends of the sweep, each clock at an eighth of its own highest rate, the lowest
-/// loads of the sweep: at equal rates its rows give -1.1 for TPOT.
+/// Exponent e of quantity ~ clock^e between the ends of the sweep, each clock at an eighth of its own highest rate, the
+/// lowest loads of the sweep: at equal rates its rows give -1.1 for TPOT.
 constexpr double kEighthAt780 = 0.513;
 constexpr double kEighthAt1830 = 1.751;
 double exponent(double at_780, double at_1830) { return std::log(at_1830 / at_780) / std::log(1830.0 / 780.0); }
@@ -114,7 +114,7 @@ struct Fact {
   Engine engine = Engine::Benchmark;
 };
 
-// A decode batch in the middle of what the paper's runs hold, and a full prompt batch.
+// A decode batch in the middle of the range of the paper's runs, and a full prompt batch.
 constexpr StepShape kDecode8b{160, 160 * 400, 0, 0, 0};
 constexpr StepShape kPrompts{0, 0, 8, 8192, 8 * 1024 * 512};
 constexpr StepShape kDecode32b{128, 128 * 600, 0, 0, 0};

@@ -22,7 +22,7 @@
 namespace wattle::fidelity {
 namespace {
 
-/// A folder that goes with the test.
+/// A temporary folder.
 class Folder {
  public:
   Folder() : path_(std::filesystem::temp_directory_path() / ("wattle-fidelity-" + std::to_string(getpid()))) {
@@ -326,7 +326,7 @@ TEST(HeldOut, is_a_property_of_the_row_and_about_one_in_four) {
   EXPECT_EQ(held_out("set", "row 1"), held_out("set", "row 1"));
 }
 
-/// Writes a data directory whose products were made by a known card, each off by a factor of up to 1 +- `noise`.
+/// Writes a data directory of GEMMs from a made-up profile, each off by a factor of up to 1 +- `noise`.
 void write_made_up_card(const Folder& folder, const Catalog& catalog, double noise) {
   engine::HardwareProfile truth;
   truth.gpu = "h100";
@@ -373,7 +373,7 @@ TEST(CrossValidation, predicts_rows_it_left_out_as_well_as_their_noise_allows) {
   EXPECT_NE(table[0].left_out, table[0].fitted);
   std::vector<Experiment> absurd = made->experiments;
   for (Experiment& e : absurd) {
-    if (fold_of(e.set, e.row, 4) == 0) e.quantities[0].measured *= 10.0;  // seen by no fit that is asked about them
+    if (fold_of(e.set, e.row, 4) == 0) e.quantities[0].measured *= 10.0;  // used by none of the fits under test
   }
   EXPECT_GT(cross_validate("h100", catalog, absurd, 4, 2)[0].left_out, 0.25);
 }

@@ -31,7 +31,7 @@ struct Stage {
   std::vector<Source> sources;
 };
 
-/// Kernels give the rates, serving runs the overheads and what the clock does to them, power comes last.
+/// Order of the fit: kernels give the rates, serving runs the overheads and the effect of the clock, power comes last.
 const std::vector<Stage>& stages() {
   static const std::vector<Stage> all{
       {"kernels",
@@ -66,7 +66,8 @@ const std::vector<Stage>& stages() {
        "",
        {"latency_clock_share", "memory_clock_share", "decode_attention_clock_share"},
        {{"facts/", "time_ratio", 1.0, 1}}},
-      // What a limit costs says how much of the power follows the clock, and where the voltage stops falling.
+      // The slowdown under a power limit shows how much of the power follows the clock, and where the voltage stops
+      // falling.
       {"time under a power limit",
        "",
        {"active_clock_share", "voltage_floor"},
@@ -76,7 +77,7 @@ const std::vector<Stage>& stages() {
        {"idle_floor_w", "idle_clock_w", "idle_clock_exponent"},
        {{"/idle", "power_w", 1.0, 1}, {"facts/", "idle_power_w", 1.0, 1}}},
       {"power against clock",
-       "clock",  // needs a set whose clock varies
+       "clock",  // needs a set with several clocks
        {"active_w", "busy_w", "sampling_activity", "tensor_pj_per_flop", "memory_pj_per_byte", "memory_voltage_share",
         "voltage_floor", "voltage_exponent"},
        {{"/clock-sweep", "power_w", 1.0, 2},
@@ -86,8 +87,8 @@ const std::vector<Stage>& stages() {
         {"facts/", "energy_ratio", 1.0, 1},
         {"facts/", "effective_mhz", 1.0, 1},
         {"facts/", "power_w", 1.0, 1}}},
-      // Rows at one clock, mostly of streaming kernels, do not tell a byte's energy from what any kernel draws: a
-      // byte's stays the relative's, scaled.
+      // Rows at one clock, mostly of streaming kernels, do not separate a byte's energy from a busy unit's: a byte's is
+      // the scaled value of the related card.
       {"power at the top clock",
        "200-gemm",
        {"active_w", "busy_w", "sampling_activity", "tensor_pj_per_flop"},
@@ -96,7 +97,7 @@ const std::vector<Stage>& stages() {
         {"-gemm-fp8", "latency_ms", 1.0, 3},
         {"-generation-attention", "power_w", 0.5, 1},
         {"-context-attention", "power_w", 0.25, 1},
-        {"(kept busy)", "power_w", 4.0, 1}}},  // as much as all kernels: serving is what is simulated
+        {"(kept busy)", "power_w", 4.0, 1}}},  // as much weight as all kernels, because serving is what we simulate
   };
   return all;
 }
@@ -104,26 +105,28 @@ const std::vector<Stage>& stages() {
 struct Start {
   std::string_view gpu;
   double HardwareProfile::*factor;
-  std::optional<double> value;  ///< absent: the relative's, or `like`'s
+  std::optional<double> value;  ///< absent: the value of the related card, or of `like`
   bool kept = false;            ///< no stage moves it
-  const char* like = nullptr;   ///< another kind's, scaled to this one's limit and memory
+  const char* like = nullptr;   ///< another card, scaled to this one's power limit and memory
 };
 // Where the rows say nothing and a paper does. A100: no row's clock is below 1005 of 1410 MHz, where VoltanaLLM finds
 // the optimum of both phases: there the voltage stops falling, and below only the time grows.
 constexpr Start kStarts[] = {
     // B200: its rows of serving show tokens, not prompts, and a token's small kernels move next to nothing.
     {"b200", &HardwareProfile::elementwise_passes, std::nullopt, true},
-    // Nor do a dozen of them tell a layer's small kernels from a step's CPU time (robust cost 0.66 and 0.70).
+    // A dozen rows do not separate a layer's small kernels from a step's CPU time (robust cost 0.66 and 0.70).
     {"b200", &HardwareProfile::layer_overhead_s, std::nullopt, true},
     {"a100-80g", &HardwareProfile::voltage_floor, 1005.0 / 1410.0, true},
-    // A dozen rows of power do not tell a byte's energy from a busy unit's.
+    // A dozen rows of power do not separate a byte's energy from a busy unit's.
     {"a100-80g", &HardwareProfile::memory_pj_per_byte, std::nullopt, true, "h100"},
     {"a100-80g", &HardwareProfile::idle_floor_w, 54.0},
     {"a100-80g", &HardwareProfile::idle_clock_w, 14.0},
     {"a100-80g", &HardwareProfile::step_gap_s, 0.0},
-    // SGLang's time per request of a step, which no row tells the fit: by hand, with the pace of its decode attention
-    // (engine.decode_attention_efficiency of the scenario), so that the rates at which token gaps outgrow 60 ms come
-    // near VoltanaLLM's with Llama-3.1-8B on both data sets, at both clocks.
+    // SGLang's time per request of a step, which no fitted row determines: set by hand, with the pace of its decode
+    // attention
+    // (engine.decode_attention_efficiency of the scenario), so that the rates at which token gaps exceed 60 ms come
+    // near
+    // VoltanaLLM's with Llama-3.1-8B on both data sets, at both clocks.
     {"a100-80g", &HardwareProfile::request_gap_s, 6e-6},
     {"a100-80g", &HardwareProfile::sampling_ns_per_logit, 0.0}};
 
@@ -208,7 +211,7 @@ void run_stage(const Stage& stage, std::string_view gpu, const std::vector<Exper
   outcome.notes.push_back(fmt::format("{}: robust cost {:.3f} -> {:.3f}", stage.name, result.cost_before, result.cost));
 }
 
-/// What the rows that may be fitted ask of the hardware. Whole tables count, not only the rows a stage strides over.
+/// Ranges of the rows that may be fitted. Whole tables count, not only the rows that a stage uses.
 void measured_range(std::string_view gpu, const std::vector<Experiment>& experiments, HardwareProfile& profile) {
   const HardwareProfile fitted = profile;
   const auto widen = [](double& to, auto value) { to = std::max(to, static_cast<double>(value)); };

@@ -45,7 +45,7 @@ Result<Table> optional_table(const std::string& file, const std::string& name, C
   return Table::read(file, texts, numbers);
 }
 
-/// An LLM of one layer whose heads are the row's.
+/// An LLM of one layer with the row's heads.
 LlmSpec attention_only(double heads, double kv_heads) {
   LlmSpec llm;
   llm.layers = 1;
@@ -103,13 +103,13 @@ std::int64_t whole(double v) { return static_cast<std::int64_t>(v); }
 
 std::size_t stride(std::size_t rows) { return std::max<std::size_t>(1, rows / kMostRows); }
 
-/// What a kernel does each second, and what the meter read meanwhile.
+/// A kernel's work per second, and the power reading.
 struct Reading {
   double bytes_per_s, flops_per_s, watts;
 };
 
-/// Far below what another kernel drew that moved and computed no more each second: the meter's reading, not the
-/// kernel's. Of B200's streaming products half read so (1.07 GB at 6.9 TB/s 985 W, twice as many at 6.3 TB/s 508).
+/// Whether a reading is far below that of another kernel which moved and computed no more per second: an error of the
+/// meter. Half of B200's streaming products are such (1.07 GB at 6.9 TB/s 985 W, twice as many at 6.3 TB/s 508).
 bool reads_low(const Reading& r, const std::vector<Reading>& all) {
   return std::ranges::any_of(all, [&](const Reading& other) {
     return r.watts < 0.7 * other.watts && other.bytes_per_s <= r.bytes_per_s && other.flops_per_s <= r.flops_per_s;
@@ -225,7 +225,7 @@ Result<void> all_reduce(const std::string& data, const Files& f, const GpuSpec& 
   return {};
 }
 
-/// A reading without power that no fit sees, whatever held_out() says of its row.
+/// A row without power that is never fitted, whatever held_out() returns for it.
 void add_unseen(Collection& to, const std::string& set, const std::string& row, const GpuSpec& gpu,
                 const char* quantity, double ms, const LlmSpec& llm, std::int32_t tp, std::int64_t tokens,
                 std::function<Work(const Operations&)> work) {

@@ -125,7 +125,7 @@ std::vector<double> damped_step(const Problem::Normal& normal, const std::vector
   std::vector<double> step = normal.gradient;
   for (std::size_t i = 0; i < n; ++i) {
     a[i * n + i] += damping * (normal.matrix[i * n + i] + 1e-6);
-    // A parameter at its bound that wants to leave the box stays.
+    // A parameter at its bound stays there if its gradient points outside.
     const bool stuck = (u[i] <= 0.0 && normal.gradient[i] < 0.0) || (u[i] >= 1.0 && normal.gradient[i] > 0.0);
     if (!stuck) continue;
     for (std::size_t j = 0; j < n; ++j) a[i * n + j] = a[j * n + i] = 0.0;

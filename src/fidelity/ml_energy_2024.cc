@@ -13,15 +13,16 @@
 namespace wattle::fidelity {
 namespace {
 
-/// ShareGPT's first turns behind a system prompt; HumanEval's and MBPP's prompts. Not in the table: chat as in the
-/// later benchmark, code as such prompts are.
+/// ShareGPT's first turns behind a system prompt; HumanEval's and MBPP's prompts. Assumed, because the table has no
+/// prompt lengths: chat as in the later benchmark, code as such prompts usually are.
 double prompt_mean(const std::string& task) { return task == "code" ? 130.0 : 210.0; }
 
-/// A run whose tokens came at less than this share of what its requests in flight and its time per token make was not
-/// steady: so few requests that most of it was start and end.
+/// A run with a token rate below this share of (requests in flight / time per token) was not steady: it had so few
+/// requests that it was mostly start and end.
 constexpr double kSteady = 0.8;
 
-/// The engine's CPU times (engine/framework.cc) were chosen with these rows in view, the others judge.
+/// Whether the engine's CPU times (engine/framework.cc) were chosen with this row in view; only the other rows judge
+/// them.
 bool in_view(const LlmSpec& llm, const std::string& task, std::int32_t gpus) {
   constexpr double kSmallParameters = 4e9;
   return llm.parameters() < kSmallParameters || (task == "code" && gpus > 1);

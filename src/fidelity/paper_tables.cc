@@ -142,8 +142,8 @@ constexpr TableRow kRows[] = {
 
 struct Cell {
   bool feasible = false;
-  /// What the instance draws while one request runs, Wh: power x mean latency. The tables mean this: in size theirs are
-  /// a third below it and 2 to 25 times above power / rate.
+  /// Energy of the instance while one request runs, Wh: power x mean latency. This is what the tables state: their
+  /// values are a third below ours, and 2 to 25 times power / rate.
   double energy_wh = std::numeric_limits<double>::infinity();
   engine::AskedRange asked;
 };

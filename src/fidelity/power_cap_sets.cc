@@ -15,10 +15,10 @@ namespace {
 using engine::HardwareProfile;
 using engine::StepModel;
 
-/// Prompts, as nothing else here keeps the tensor units as busy as training does.
+/// Prompts, because only they keep the tensor units as busy as training does.
 constexpr StepShape kPrompts{0, 0, 8, 8192, 8 * 1024 * 512};
 
-/// The rows of one job fit what of this card's power follows the clock; the other's (SQuAD) judge it.
+/// The rows of this job are used for the fit of how power follows the clock; those of the other job (SQuAD) judge it.
 constexpr const char* kFittedJob = "sentiment140";
 
 StepValue value_at(const GpuSpec& gpu, const LlmSpec& llm, const HardwareProfile& profile, Watts limit) {
@@ -28,7 +28,7 @@ StepValue value_at(const GpuSpec& gpu, const LlmSpec& llm, const HardwareProfile
   return model ? step_value(*model, kPrompts, gpu.clock_max) : StepValue{kNone, kNone};
 }
 
-/// Its units as busy as such a job keeps them: so that it draws what the job drew where no limit held it back. Training
+/// The profile with its units as busy as the job kept them, so that it draws the job's power without a limit. Training
 /// in 32 bits with small batches draws half of what our prompts would.
 HardwareProfile as_busy_as(const GpuSpec& gpu, const LlmSpec& llm, const HardwareProfile& profile, Watts unlimited) {
   const auto busy = [&](double share) {
@@ -52,9 +52,8 @@ struct Job {
 
 }  // namespace
 
-/// Only transformers (BERT): convolutions wait for data. Ratios to the time at the highest limit, where the jobs draw
-/// less than it; what they draw there is taken from the row, as how busy they keep the GPU is the job's, not the
-/// card's.
+/// Only transformers (BERT), because convolutions wait for data. Ratios to the time at the highest limit, which the
+/// jobs do not reach; their power there is taken from the row, because it depends on the job and not on the card.
 Result<void> collect_power_caps(const std::string& data, const Catalog& catalog, Collection& to) {
   const std::string file = data + "/zeus-power-caps/summary_power_a40.csv";
   const GpuSpec* gpu = catalog.gpu("a40");

@@ -183,8 +183,8 @@ Result<void> llmservingsim(const std::string& data, const Catalog& catalog, Coll
   return {};
 }
 
-/// Decode of a 1B model on Jetson AGX Orin: only how its time grows as the clock falls, against our A100 serving the 3B
-/// model at the same share of its top clock. An edge board with other memory: a shape, no more.
+/// Decode of a 1B model on Jetson AGX Orin: only how its time grows as the clock falls, against our A100 with the 3B
+/// model at the same share of its top clock. An edge board with other memory, so only the shape is comparable.
 Result<void> jetson(const std::string& data, const Catalog& catalog, Collection& to) {
   const std::string file = data + "/dvfs-jetson-llm/grid_search_fan_on.csv";
   if (missing(file, "dvfs-jetson-llm", to)) return {};

@@ -17,7 +17,8 @@ HardwareProfile scaled_to(const GpuSpec& to, const HardwareProfile& factors, con
   scaled.tensor_pj_per_flop *= watts * from.bf16_flops_per_s / to.bf16_flops_per_s;
   scaled.memory_pj_per_byte *=
       std::min(1.0, watts * from.memory_bandwidth_bytes_per_s / to.memory_bandwidth_bytes_per_s);
-  // The same L2 feeds another memory: at the same clock a byte takes as long through it, over another time beside.
+  // The same L2 in front of other memory: at the same clock a byte takes as long through it, next to another memory
+  // time.
   if (same_die) {
     const double share = to.memory_bandwidth_bytes_per_s / from.memory_bandwidth_bytes_per_s * from.clock_max.value() /
                          to.clock_max.value();

@@ -55,8 +55,8 @@ Result<void> voltana_panel(const std::string& file, const GpuSpec* gpu, const Ca
     e.set = llm->name == "llama-3.1-8b" ? "VoltanaLLM/fixed-clocks" : "VoltanaLLM/fixed-clocks, other models";
     e.row = fmt::format("{} {} rps={} mhz={}", t->text(i, "model"), t->text(i, "dataset"), rate, load.clock.value());
     e.gpu = gpu->name;
-    // One model's panel is fitted, and the CPU times of its framework were set with all of it and Ministral-3B's in
-    // view; any other model is one that neither a fit nor a hand has seen.
+    // One model's panel is fitted, and the CPU times of its framework were set by hand with that and Ministral-3B's in
+    // view; other models were not looked at.
     e.fitted = llm->name == "llama-3.1-8b" && !held_out(e.set, e.row);
     e.in_view = voltanallm_in_view(llm->name);
     e.quantities = {{"energy_j", energy}};
@@ -103,7 +103,7 @@ Result<void> splitwise(const std::string& data, const Catalog& catalog, Collecti
       file, {"model", "hardware"},
       {"tensor_parallel", "prompt_size", "batch_size", "token_size", "prompt_time", "token_time", "average_power"});
   if (!t) return std::unexpected(t.error());
-  std::map<std::string, std::size_t> seen;  // repeats of one condition: the first stands for all
+  std::map<std::string, std::size_t> seen;  // repetitions of one condition: only the first counts
   for (std::size_t i = 0; i < t->rows(); ++i) {
     const std::string& hardware = t->text(i, "hardware");
     if (hardware.find("pcap") != std::string::npos) continue;  // computed from the row above, not measured

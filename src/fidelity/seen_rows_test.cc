@@ -29,7 +29,7 @@ TEST(SeenRows, another_measurement_of_a_fitted_condition_was_never_seen) {
   keep_seen(rows, *again);
   EXPECT_TRUE(rows[0].fitted && rows[1].fitted);
   EXPECT_FALSE(rows[2].fitted || rows[3].fitted || rows[4].fitted || rows[4].in_view);
-  e.fitted = false;  // on the list, but not what a fit takes: stays so
+  e.fitted = false;  // on the list, but not used by a fit: stays so
   std::vector<Experiment> held{e};
   keep_seen(held, *again);
   EXPECT_FALSE(held[0].fitted);

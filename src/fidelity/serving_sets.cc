@@ -107,9 +107,10 @@ Result<LengthSpread> length_spread(const std::string& data) {
   return spread;
 }
 
-/// Rows during which the GPU waited for its host: it drew less than nine tenths of what the same model on as many GPUs
-/// drew with a batch no larger. At one clock a larger batch is never less work per second, and such rows are slow, too
-/// (Qwen3-14B's 8 requests take 34 ms a token in one task and 7 in another). By measured power alone, for every card.
+/// Rows in which the GPU waited for its host: it drew less than nine tenths of the power of the same model on as many
+/// GPUs with a smaller or equal batch. At one clock a larger batch is never less work per second, and such rows are
+/// slow, too (Qwen3-14B's 8 requests take 34 ms a token in one task and 7 in another). By measured power alone, for
+/// every card.
 std::vector<bool> waited_for_host(const Table& t) {
   constexpr double kLeastOfBest = 0.9;
   using Key = std::tuple<std::string, std::string, std::string, double>;
@@ -128,10 +129,10 @@ std::vector<bool> waited_for_host(const Table& t) {
   return waited;
 }
 
-/// What a step waits for its host in ML.ENERGY's reasoning runs (gpqa) on one B200, where the same models' chat runs
-/// wait for 0.3 ms and neither waits on an H100: by so much do gpqa's tokens take longer than chat's with 8 to 128
-/// requests in the mean over Qwen3-30B-A3B (25 ms) and Nemotron-Nano-12B and 9B (23 and 14), none of them dense and
-/// known here as it was chosen, so that the dense rows judge it. gpt-oss's runs on one GPU do not wait.
+/// Time that a step waits for its host in ML.ENERGY's reasoning runs (gpqa) on one B200; the same models' chat runs
+/// wait for 0.3 ms, and on an H100 neither waits. It is the difference between gpqa's and chat's time per token with 8
+/// to 128 requests in the mean over Qwen3-30B-A3B (25 ms) and Nemotron-Nano-12B and 9B (23 and 14). None of these is
+/// dense and known here, so the dense rows judge it. gpt-oss's runs on one GPU do not wait.
 constexpr Span kReasoningHostStep = Span::us(20'900);
 
 /// vLLM: experts are parallel within the tensor-parallel group, or over as many data-parallel groups of one GPU.
@@ -179,7 +180,7 @@ Result<void> ml_energy(const std::string& data, const Catalog& catalog, Collecti
     const auto published = spread->find({task, t->text(i, "model_id")});
     load.output_cv = published == spread->end() ? 1.0 : published->second;
     at.engine.max_num_seqs = static_cast<std::int32_t>(t->number(i, "max_num_seqs"));
-    // Its image is vLLM 0.11.1's; its configurations of DeepSeek ask for FlashInfer's experts.
+    // vLLM 0.11.1, by its image; its configurations of DeepSeek select FlashInfer's experts.
     if (!llm->name.starts_with("deepseek")) {
       at.engine.expert_row_block = vllm_expert_row_block(llm->name, at.llm.dtype == Dtype::Fp8);
     }
@@ -190,7 +191,7 @@ Result<void> ml_energy(const std::string& data, const Catalog& catalog, Collecti
     load.requests = std::max(60, 3 * load.concurrency);
     load.clock = gpu->clock_max;
     Experiment e;
-    // Which row is held out does not depend on what the GPU waited for.
+    // Which row is held out does not depend on whether the GPU waited.
     const std::string set = fmt::format("mlenergy/{}-{}", gpu->name, llm->experts > 1 ? "moe" : "dense");
     e.set = set + (waited[i] ? " (waiting for the host)" : " (kept busy)");
     e.row = fmt::format("{} {} batch={}", task, t->text(i, "model_id"), t->text(i, "max_num_seqs"));
@@ -237,7 +238,7 @@ std::string unscored(const Table& t, std::size_t i, const GpuSpec* gpu, const Ll
   return shape ? std::string() : shape.error();
 }
 
-/// The sets of dense models in 16 or 8 bits are older than the others, and targets judge them.
+/// The sets of dense models in 16 or 8 bits have names of their own, because targets refer to them.
 std::string end_to_end_set(const GpuSpec& gpu, const LlmSpec& llm, const std::string& backend) {
   if (llm.experts > 1) return fmt::format("aiconfigurator/served-{}-moe/{}", gpu.name, backend);
   if (four_bits(llm.dtype)) return fmt::format("aiconfigurator/served-{}-dense-fp4/{}", gpu.name, backend);

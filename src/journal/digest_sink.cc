@@ -84,7 +84,7 @@ void DigestSink::outcome(const Outcome& o) {
   digest_.add(std::bit_cast<std::uint64_t>(o.carbon.value()));
   if (!o.metered) digest_.add(0);  // cost follows from energy, time and the scenario's prices
   digest_.add(o.gaps_within_itl);
-  const Request& r = o.request;  // said only where something is: digests of unclassified runs stay what they were
+  const Request& r = o.request;  // only if set, so that digests of unclassified runs do not change
   const std::int64_t nouns[] = {r.request_class.value(), r.tier.value(), r.origin.value(), r.priority};
   for (std::size_t i = 0; i < std::size(nouns); ++i) {
     if (nouns[i] == 0) continue;

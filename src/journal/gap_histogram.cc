@@ -20,7 +20,7 @@ Ascending ascending(std::int64_t first, std::int64_t increment, std::int64_t ste
   return increment < 0 ? Ascending{last, -increment} : Ascending{first, increment};
 }
 
-/// Of `steps` ascending durations, how many are below `bound`. The bound may reach 2^63 x 129/128, hence unsigned.
+/// Number of `steps` ascending durations that are below `bound`. Unsigned, because the bound may reach 2^63 x 129/128.
 std::int64_t below(const Ascending& a, std::int64_t steps, std::uint64_t bound) {
   const auto first = static_cast<std::uint64_t>(a.first);
   if (first >= bound) return 0;
@@ -61,7 +61,7 @@ void GapHistogram::add_affine(std::int64_t first, std::int64_t increment, std::i
     const Ascending rest{a.first + done * a.increment, a.increment};
     const std::size_t bucket = Histogram::index(rest.first >> kGapFractionBits);
     const std::int64_t here = below(rest, steps - done, bound_above(Histogram::upper(bucket)));
-    // The largest of them stands for the bucket, so that the histogram's maximum stays exact.
+    // Each bucket counts with its largest duration, so that the histogram's maximum stays exact.
     histogram_.add((rest.first + (here - 1) * a.increment) >> kGapFractionBits, here * count);
     done += here;
   }

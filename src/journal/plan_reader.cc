@@ -21,11 +21,11 @@ namespace {
 using Read = nlohmann::json;
 
 constexpr std::int64_t kMostId = 1'000'000'000;
-constexpr std::int64_t kMostInstances = 100'000;  ///< of one target: what they have of GPUs stays countable
+constexpr std::int64_t kMostInstances = 100'000;  ///< of one target, so that their number of GPUs does not overflow
 constexpr std::int64_t kMostMhz = 100'000;
 constexpr std::int64_t kMostNs = std::int64_t{1} << 60;
 
-/// The value of a key, or an exception that says which one and what it should be.
+/// The value of a key, or an exception with the key and the expected value.
 const Read& at(const Read& json, const char* key) {
   const auto found = json.is_object() ? json.find(key) : json.end();
   if (found == json.end()) throw std::invalid_argument(std::string(key) + " is missing");
@@ -75,7 +75,7 @@ const Read& list_of(const Read& json, const char* key) {
   return *found;
 }
 
-/// What is wrong with an item is said with its place in the list.
+/// Errors of an item include its index in the list.
 void each(const Read& json, const char* key, const std::function<void(const Read& item)>& take) {
   std::size_t at = 0;
   for (const Read& item : list_of(json, key)) {

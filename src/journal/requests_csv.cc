@@ -60,7 +60,7 @@ void append_request_row(std::string& out, const Outcome& o) {
   append_instance(out, o.prefill_instance), comma();
   append_instance(out, o.decode_instance), comma();
   append_whole(out, o.gaps_within_itl), comma();
-  // What nobody metered is unknown, hence empty; so is what was drawn at an unknown intensity or price.
+  // Energy that was not metered is unknown, so the field is empty; likewise for unknown intensity or price.
   if (o.metered) append_decimal(out, o.energy.value(), 12);
   comma();
   if (o.metered && std::isfinite(o.carbon.value())) {

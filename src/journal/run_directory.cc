@@ -21,7 +21,8 @@ namespace wattle::journal {
 namespace {
 namespace fs = std::filesystem;
 constexpr const char* kPartial = "run.partial.json";
-constexpr std::array kFiles = {"decisions.jsonl", "requests.csv", "timeseries.csv", "trace.json"};  ///< beside run.json
+constexpr std::array kFiles = {"decisions.jsonl", "requests.csv", "timeseries.csv",
+                               "trace.json"};  ///< next to run.json
 }  // namespace
 
 Result<FileLock> lock_run(const std::string& directory) {
@@ -118,7 +119,7 @@ Result<std::unique_ptr<RunWriter>> RunWriter::open(const std::string& directory,
   impl->directory = directory;
   impl->facts = std::move(facts);
   impl->wanted = files;
-  // An older run's files would contradict this one's until it ends, and for ever when they are not wanted now.
+  // Files of an older run would contradict this one's until it ends.
   for (const char* name : {"run.json", kPartial}) fs::remove(fs::path(directory) / name, code);
   for (const char* name : kFiles) fs::remove(fs::path(directory) / name, code);
   struct Wanted {
@@ -207,7 +208,7 @@ Result<void> RunWriter::close(const RunSummary& summary, const RunCurves& curves
   }
   if (!first) return first;
   if (auto written = replace_file(impl->path("run.json"), impl->run_text(summary, curves)); !written) return written;
-  std::error_code ignored;  // it was never there where nobody called checkpoint()
+  std::error_code ignored;  // absent unless checkpoint() was called
   fs::remove(impl->path(kPartial), ignored);
   return {};
 }

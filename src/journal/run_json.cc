@@ -273,7 +273,7 @@ Result<RunFile> parse_run(std::string_view text, const std::string& name) {
   auto summary = summary_from_json(json["summary"], name + " (summary)");
   if (!summary) return std::unexpected(summary.error());
   run.summary = std::move(*summary);
-  // Files of before objectives that nobody states had no share say 1.
+  // Older files have attainment 1 for objectives that are not stated.
   run.summary.slo = run.summary.slo.of_stated(run.facts.service.judged(run.facts.slo).strictest());
   auto curves = curves_from_json(json["curves"], name);
   if (!curves) return std::unexpected(curves.error());

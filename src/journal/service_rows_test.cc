@@ -1,4 +1,4 @@
-// Classes and tiers through the journal: judged, counted, written and read back.
+// Classes and tiers in the journal: judged, counted, written and read back.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -81,7 +81,7 @@ TEST(ServiceRows, FactsKeepWhatRequestsAreHeldTo) {
   RunFile run;
   run.facts.driver = "sim";
   run.facts.slo.ttft = Span::ms(100);
-  run.summary.slo = {1.0, 1.0, 1.0, 1.0, 1.0};  // of before those that nobody states had none
+  run.summary.slo = {1.0, 1.0, 1.0, 1.0, 1.0};  // as in older files, for objectives that are not stated
   run.facts.service = service();
   const auto read = parse_run(run_json(run), "run.json");
   ASSERT_TRUE(read) << read.error().message();

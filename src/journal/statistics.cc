@@ -60,7 +60,7 @@ double jain_of(std::span<const double> shares) {
   return squares == 0.0 ? 1.0 : sum * sum / (static_cast<double>(shares.size()) * squares);
 }
 
-/// Of its tokens, evenly between the first and the last, those that came no later than `limit` after its arrival.
+/// Number of its tokens that came within `limit` of its arrival, assumed evenly spaced between the first and the last.
 std::int64_t tokens_within(const Outcome& o, Span limit) {
   if (o.output_tokens == 0 || o.ttft() > limit) return 0;
   const std::int64_t gaps = o.output_tokens - 1;

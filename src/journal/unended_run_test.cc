@@ -1,4 +1,4 @@
-// What a live run that never ended has left, when the next one begins in its folder.
+// Files of a live run that never ended, when the next one begins in its folder.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -20,7 +20,7 @@ class UnendedRun : public testing::Test {
       : directory_(fs::path(testing::TempDir()) / (std::string("wattle_unended_") + std::to_string(::getpid()))) {}
   ~UnendedRun() override { fs::remove_all(directory_); }
 
-  /// A run with so many requests; `ends`: in order.
+  /// A run with this number of requests; `ends`: in order.
   void run(int requests, bool ends) {
     auto writer = RunWriter::open(directory_.string(), RunFacts(), {.trace = false});
     ASSERT_TRUE(writer) << writer.error().message();

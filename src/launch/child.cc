@@ -23,18 +23,18 @@ namespace {
 /// From its pid file to its own first instruction, on a busy machine.
 constexpr Span kStartMost = Span::s(1);
 
-/// What it said last: its folder goes with the run, so the reason must be given here.
+/// The last line of its log, for the error: the log is removed with the run's folder.
 std::string last_line(const std::string& file) {
   std::ifstream in(file);
   std::string line;
-  std::string last = "it said nothing";
+  std::string last = "it printed nothing";
   while (std::getline(in, line)) {
     if (!line.empty()) last = line;
   }
   return last;
 }
 
-/// The arguments of a process, each with a 0 behind it; empty: there is none, or it has ended and nobody has asked why.
+/// The arguments of a process, each followed by a 0; empty if there is none, or a zombie.
 std::string command_of(pid_t pid) {
   std::ifstream in(fmt::format("/proc/{}/cmdline", pid), std::ios::binary);
   return {std::istreambuf_iterator<char>(in), {}};
@@ -153,7 +153,7 @@ Result<std::string> Child::first_line(Span timeout) {
     if (std::getline(in, line) && !in.eof()) return line;  // whole: its end of line is there
     if (!running()) return external_failure(name_, "ended at once: " + last_line(log_));
     if (waited_ms * 1'000'000 >= timeout.ns()) {
-      return external_failure(name_, fmt::format("said nothing for {:.0f} s; see {}", timeout.seconds(), log_));
+      return external_failure(name_, fmt::format("printed nothing for {:.0f} s; see {}", timeout.seconds(), log_));
     }
     usleep(10'000);
   }
@@ -166,7 +166,7 @@ Result<std::string> Child::first_line(Span timeout) {
     if (got == 1) return line;
     return external_failure(name_, "ended at once: " + last_line(log_));
   }
-  return external_failure(name_, fmt::format("said nothing for {:.0f} s; see {}", timeout.seconds(), log_));
+  return external_failure(name_, fmt::format("printed nothing for {:.0f} s; see {}", timeout.seconds(), log_));
 }
 
 bool Child::running() {
@@ -180,7 +180,7 @@ bool Child::running() {
 }
 
 std::string Child::end() const {
-  std::string how = "ended, nobody knows why";
+  std::string how = "ended for an unknown reason";
   if (status_ && WIFEXITED(*status_)) how = fmt::format("exited with code {}", WEXITSTATUS(*status_));
   if (status_ && WIFSIGNALED(*status_)) {
     how = fmt::format("ended by signal {} ({})", WTERMSIG(*status_), strsignal(WTERMSIG(*status_)));

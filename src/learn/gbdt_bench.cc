@@ -44,7 +44,7 @@ const GbdtModels& models() {
     GbdtTraining training;
     training.prefill_rounds = 10;
     training.prefill_trees = false;
-    training.held_out = 0.0;  // judged by what it was fitted on, so that no round is the last
+    training.held_out = 0.0;  // judged by the training data, so that training does not stop early
     return train_gbdt(samples(), training).value();
   }();
   return trained;
@@ -66,7 +66,7 @@ void compiled_table(benchmark::State& state) {
 }
 BENCHMARK(compiled_table)->Arg(2)->Arg(5);
 
-/// What EcoFreq asks for one decision of a decode step: the time at each clock, and how far the KV cache may grow.
+/// EcoFreq's predictions for one decision of a decode step: the time at each clock, and how far the KV cache may grow.
 void decide(benchmark::State& state, const LatencyModel& model) {
   std::int32_t i = 0;
   for (auto _ : state) {

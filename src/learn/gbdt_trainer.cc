@@ -32,7 +32,7 @@ struct Rows {
   std::size_t width = 0;
   std::vector<float> x;
   std::vector<float> y;       ///< ms
-  std::vector<float> weight;  ///< empty: all alike
+  std::vector<float> weight;  ///< empty: equal weights
   [[nodiscard]] std::size_t size() const { return y.size(); }
 };
 
@@ -92,7 +92,7 @@ struct Trained {
   predict::FitQuality quality;
 };
 
-/// What each row is off by, weighted, by the model as it now is.
+/// Weighted errors of the present model, by row.
 std::vector<float> errors_of(void* booster, void* matrix, const Rows& rows) {
   bst_ulong length = 0;
   const float* predicted = nullptr;
@@ -349,8 +349,8 @@ Result<std::string> train_rates(std::span<const EngineStep> samples, const RateT
   const auto counts = [](const predict::StepSample& s) {
     return s.duration > Span() && s.shape.decode_requests > 0 && s.shape.prefill_tokens == 0;
   };
-  // Every engine size counts alike: a large one fills ten times the cache of a small one, in as many more measurements,
-  // and would leave it a few of the bins and none of the attention.
+  // All engine sizes have the same weight: a large engine has ten times the KV cache of a small one and as many more
+  // measurements, which would otherwise dominate bins and fit.
   std::map<std::int32_t, std::int64_t> of_size;
   for (const auto& [tensor_parallel, s] : samples) of_size[tensor_parallel] += counts(s) ? 1 : 0;
   for (const auto& [tensor_parallel, s] : samples) {

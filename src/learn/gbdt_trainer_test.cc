@@ -120,7 +120,7 @@ TEST(RateTrainer, OneModelServesEveryEngineSize) {
 
 TEST(RateTrainer, TooFewSamplesAreRefused) { EXPECT_FALSE(train_rates({})); }
 
-/// XGBoost itself on rows of three features (or two).
+/// Predictions of XGBoost itself on rows of three features (or two).
 std::vector<float> by_xgboost(const std::string& model, const std::vector<float>& x, std::size_t width) {
   BoosterHandle booster = nullptr;
   EXPECT_EQ(XGBoosterCreate(nullptr, 0, &booster), 0);
@@ -143,7 +143,7 @@ TEST(GbdtAgreement, FlatTreesAndTableGiveWhatXgboostGives) {
   std::vector<float> x;
   constexpr std::size_t kInputs = 100'000;
   for (std::size_t i = 0; i < kInputs; ++i) {
-    // Half of them on a threshold's very float, the rest anywhere, also far outside what was trained on.
+    // Half of them exactly on a threshold, the others anywhere, also far outside the training data.
     x.push_back(static_cast<float>(900 + random.below(600)));
     x.push_back(static_cast<float>(random.below(1'000)));
     x.push_back(static_cast<float>(random.below(600'000)));
@@ -342,7 +342,7 @@ TEST(GbdtResidual, TreesBendTheLinesWhereTheTruthCurves) {
 }
 
 TEST(GbdtResidual, NoiseIsNotLearnt) {
-  // The lines are the truth; what is left over is 3 % noise.
+  // The truth is linear with 3 % noise.
   predict::LinearCoefficients c;
   c.clocks.push_back({MegaHertz{kClocks[0]}, {30e3, 5e6}, {{50e3, 40.0, 8e6}}});
   const auto lines = std::make_shared<const predict::LinearLatency>(predict::LinearLatency::make(c).value());

@@ -30,7 +30,7 @@ void length_trees_predict(benchmark::State& state) {
 }
 BENCHMARK(length_trees_predict);
 
-/// As a gateway does every 500 answers, on a thread of its own.
+/// The gateway does this every 500 answers, on a separate thread.
 void length_trees_fit(benchmark::State& state) {
   const auto all = answers(static_cast<std::size_t>(state.range(0)));
   for (auto _ : state) benchmark::DoNotOptimize(length_fit()(all));

@@ -53,7 +53,7 @@ Booster grow(std::span<const predict::LengthAnswer> answers, const LengthTrainin
 /// What answers that were not learned from say of the trees: how many of them, and how far off.
 struct Judged {
   int rounds = 1;
-  double offset = 0.0;  ///< the quantile of what they leave over, in log(1 + tokens)
+  double offset = 0.0;  ///< the quantile of the residuals, in log(1 + tokens)
 };
 
 /// Trees of the first three quarters on the rest: as many as err least.

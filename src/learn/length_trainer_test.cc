@@ -20,7 +20,7 @@ using predict::LengthAnswer;
 using predict::LengthLearner;
 using predict::LengthTrees;
 
-/// Made prompts: the ask decides how long the answer becomes, or, with `blind`, chance does.
+/// Made-up prompts: the kind of request determines the answer's length, or, with `blind`, chance does.
 LengthAnswer answer(RandomStream& random, bool blind = false) {
   constexpr std::array<const char*, 4> kAsks = {"answer yes or no", "summarise in one sentence", "explain step by step",
                                                 "write a long essay"};

@@ -12,7 +12,7 @@ namespace wattle::loadgen {
 
 namespace {
 
-/// Words that are one token to every tokenizer we know, and four bytes to those that estimate.
+/// Words of one token in every known tokenizer, and of four bytes for those that estimate by length.
 constexpr std::array<std::string_view, 8> kWords{" the", " and", " for", " not", " you", " one", " all", " was"};
 static_assert(kTextBlockBytes == 4 * kTextBlockTokens);
 /// Ids of bytes: to BPE vocabularies the first 256, to others those behind a few control tokens.

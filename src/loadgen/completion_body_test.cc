@@ -20,7 +20,7 @@ nlohmann::json prompt_in(PromptForm form, const Prompt& prompt) {
   return form == PromptForm::Chat ? body["messages"][0]["content"] : body["prompt"];
 }
 
-/// The first tokens, as they stand there.
+/// The first tokens, as text.
 std::string first(PromptForm form, std::size_t tokens, const nlohmann::json& prompt) {
   if (form != PromptForm::TokenIds) return prompt.get<std::string>().substr(0, 4 * tokens);
   return nlohmann::json(std::vector(prompt.begin(), prompt.begin() + static_cast<std::ptrdiff_t>(tokens))).dump();

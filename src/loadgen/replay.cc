@@ -51,7 +51,7 @@ class Shot final : public net::ResponseHandler {
   void on_body(std::string_view bytes) override;
   void on_end() override;
   void on_failure(net::CallFailure failure) override { over(Fate::Failed, kind_of(failure)); }
-  /// Its call has been cancelled, and it hears nothing more.
+  /// Its call has been cancelled; no callbacks follow.
   void cut_off() { over(Fate::Cancelled, "interrupted"); }
   [[nodiscard]] bool is_over() const { return over_; }
 
@@ -123,7 +123,7 @@ class Run {
 
  private:
   [[nodiscard]] Instant due() const { return begin_ + Span::from_seconds(next_->at.seconds() / options_.speed); }
-  /// Ends it, if that is wanted.
+  /// Ends the replay if that was requested.
   void look() {
     if (done_ || !begun_) return;
     const Ending ending = options_.ending();
@@ -198,14 +198,14 @@ class Run {
     std::shared_ptr<net::Call> call;
   };
   std::unordered_map<std::int64_t, UnderWay> under_way_;
-  std::optional<Instant> cut_off_at_;  ///< its end is wanted
+  std::optional<Instant> cut_off_at_;  ///< the time of the request to end
   bool interrupted_ = false;
   Span sent_;
   bool begun_ = false;
   bool done_ = false;
   std::promise<void> all_over_;
   std::unique_ptr<net::HttpClient> client_;
-  net::Loop loop_;  // last: its thread must end before what it uses goes
+  net::Loop loop_;  // last: its thread has to end before the members it uses
 };
 
 Shot::Shot(Run& run, const ReplayRow& row, std::int64_t id, std::string text, Instant now)

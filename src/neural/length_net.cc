@@ -38,7 +38,7 @@ Result<void> check(const LengthNetOptions& o) {
 }
 
 struct EncodedPrompt {
-  std::vector<std::vector<Long>> chunks;  ///< at least one; every chunk has a word
+  std::vector<std::vector<Long>> chunks;  ///< at least one, none of them empty
   std::array<float, kShape> shape{};
 };
 
@@ -49,7 +49,7 @@ EncodedPrompt encode(std::string_view prompt, const LengthNetOptions& o) {
                    static_cast<float>(std::ranges::count(prompt, '?')) > 0.0F ? 1.0F : 0.0F,
                    static_cast<float>(std::ranges::count(prompt, '\n')) > 0.0F ? 1.0F : 0.0F};
   const Long most = o.chunk * o.chunks;
-  if (to_long(words.size()) > most) {  // the ask stands at the beginning or the end
+  if (to_long(words.size()) > most) {  // the request itself is at the beginning or the end
     const Long half = most / 2;
     words.erase(words.begin() + half, words.end() - (most - half));
   }

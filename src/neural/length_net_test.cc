@@ -13,7 +13,7 @@
 namespace wattle::neural {
 
 namespace {
-/// Prompts whose length follows from an ask among filler: the word for what is wanted decides, filler does not.
+/// Prompts with a word among filler that determines the length.
 std::vector<LengthExample> examples(std::size_t count, std::uint64_t seed) {
   constexpr std::array<const char*, 4> kAsks = {"Answer yes or no", "Summarise this in one sentence",
                                                 "Explain step by step", "Write a long essay about it"};

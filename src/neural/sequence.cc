@@ -26,11 +26,11 @@ constexpr Long kLastValues = 4;
 constexpr std::size_t kChecks = 20;  ///< looks at the held-back part during training
 constexpr Long kMostCheckOrigins = 64;
 
-/// What a batch of origins looks like to the network; B origins, S series.
+/// The network's input for a batch of origins; B origins, S series.
 struct Batch {
   Tensor windows;  ///< [B, S, window, kFeatures]; values as distances from the last one
   Tensor skip;  ///< [B, S, 2 horizon + kLastValues + 3]: how the two seasons before went on, what came last, the gaps
-  Tensor base;  ///< [B, S, horizon]: what an untrained network says
+  Tensor base;  ///< [B, S, horizon]: the prediction of an untrained network
 };
 
 struct NetImpl : torch::nn::Module {
@@ -60,7 +60,7 @@ struct NetImpl : torch::nn::Module {
     const Tensor outputs = graph ? std::get<0>(gru->forward(flat)) : std::get<0>(lstm->forward(flat));
     const Tensor state = outputs.select(1, outputs.size(1) - 1).reshape({b, s, hidden});
     std::vector<Tensor> parts = {state, batch.skip};
-    // Kipf & Welling 2017: neighbours' states, averaged by how alike they move, through one linear layer
+    // Kipf & Welling 2017: neighbours' states, averaged by the similarity of their changes, through one linear layer
     if (graph) parts.push_back(torch::relu(mix->forward(torch::matmul(neighbours, state))));
     return batch.base + head->forward(torch::cat(parts, 2));
   }
@@ -232,7 +232,7 @@ class Sequence final : public SequenceForecaster {
 
   void measure(const Panel& past) {
     const auto series = past.series.size();
-    Rows moves(series);  // each series' steps, in units of its own spread
+    Rows moves(series);  // each series' changes, in units of its standard deviation
     for (std::size_t s = 0; s < series; ++s) {
       const std::vector<double> full = predict::filled(past.series[s]);
       double mean = 0.0;

@@ -23,8 +23,8 @@ namespace {
 constexpr Span kFirstPause = Span::ms(10);
 constexpr Span kLongestPause = Span::s(1);
 constexpr int kResetTries = 5;
-constexpr Span kTakesEffect = Span::ms(1000);  ///< a lock may take so long until it shows
-constexpr Span kMismatched = Span::ms(500);    ///< a clock that is another for so long is one
+constexpr Span kTakesEffect = Span::ms(1000);  ///< until a lock shows in the GPU's clock
+constexpr Span kMismatched = Span::ms(500);    ///< a clock that differs for longer than this is a mismatch
 constexpr std::int32_t kTolerance_mhz = 30;    ///< two steps of a device
 constexpr Span kWriterWindow = Span::s(60);
 constexpr std::size_t kWriterMismatches = 3;  ///< in the window: not a driver's hiccup
@@ -51,21 +51,21 @@ struct Actuator::Worker {
   PriorityCondition ended;
   std::optional<MegaHertz> wanted;  ///< newest command the driver has not been called for
   Instant wanted_since;
-  Instant wanted_cause;  ///< arrival of what caused it
-  Span wanted_cpu;       ///< what it took to decide
+  Instant wanted_cause;  ///< arrival of the report that caused it
+  Span wanted_cpu;       ///< CPU time of the decision
   MegaHertz latest{-1};  ///< newest command ever
   bool stop = false;
   bool done = false;
-  bool clean = true;  ///< nothing of ours is locked
+  bool clean = true;  ///< no lock of ours is in force
   std::optional<Instant> call_began;
   Instant applied_at;
   Instant other_since = Instant::never();  ///< that it runs at another clock
   std::deque<Instant> mismatched;          ///< within the window
-  bool again = false;                      ///< lock what is applied once more
+  bool again = false;                      ///< apply the present lock once more
   /// Its power is limited instead. Its thread's own.
   struct Capped {
     Milliwatts least;
-    Milliwatts before;  ///< the limit that stood before ours
+    Milliwatts before;  ///< the power limit before ours
     MegaHertz highest;
     std::string claim;
   };
@@ -96,7 +96,7 @@ struct Actuator::Worker {
     mismatched.push_back(now);
     if (!stats.second_writer && mismatched.size() >= kWriterMismatches) {
       stats.second_writer = true;
-      net::log_line(net::LogLevel::Error, "somebody else sets the GPU's clock",
+      net::log_line(net::LogLevel::Error, "another process sets the GPU's clock",
                     {{"gpu", gpu.uuid()},
                      {"locked_mhz", applied.value()},
                      {"ran_mhz", clock.value()},
@@ -165,7 +165,7 @@ struct Actuator::Worker {
         pause = kFirstPause;
         continue;
       }
-      // Put off or transient: again after a pause, with whatever is wanted by then.
+      // Deferred or failed for the moment: retried after a pause, with the clock wanted by then.
       if (stats.state != GpuState::Controlled) continue;
       if (!wanted) {
         wanted = wish;
@@ -181,7 +181,8 @@ struct Actuator::Worker {
     ended.notify_all();
   }
 
-  /// True when the command is dealt with; false to come back to it. `cpu_before`: thread_cpu() less what was spent.
+  /// True if the command is done; false: retry later. `cpu_before`: thread_cpu() at the start of the way from report to
+  /// driver call.
   bool call(std::unique_lock<PriorityMutex>& lock, Gpu::Snapped snapped, Instant since, Instant cause,
             Span cpu_before) {
     call_began = net::steady_now();
@@ -250,7 +251,7 @@ struct Actuator::Worker {
     return true;
   }
 
-  /// Where that cannot be changed to what is wanted it is taken off: it might be too low for as long as we run.
+  /// A lock that cannot be changed is released, because it could be too low for as long as the agent runs.
   [[nodiscard]] bool holds() const { return stats.applied.value() > 0 || stats.power_cap.value() > 0; }
 
   [[nodiscard]] Milliwatts cap(MegaHertz clock) const {
@@ -260,7 +261,7 @@ struct Actuator::Worker {
   [[nodiscard]] GpuStatus set(MegaHertz clock) const {
     return capped ? gpu.set_power_limit(cap(clock)) : gpu.lock_clock(clock);
   }
-  /// From now on power is limited, if the device says how far.
+  /// Switches to power limits if the device states their range.
   bool ready_to_cap() {
     const auto least = gpu.least_power_limit();
     const auto before = gpu.power_limit();
@@ -281,7 +282,7 @@ struct Actuator::Worker {
       lock.unlock();
       if (i > 0) std::this_thread::sleep_for(std::chrono::nanoseconds(pause.ns()));
       const GpuStatus status = capped ? gpu.set_power_limit(capped->before) : gpu.reset_clock();
-      // A device that never could lock, or is gone, holds no lock of ours.
+      // A device that never took a lock, or is gone, has no lock of ours.
       const bool never = status == GpuStatus::Absent && !held;
       const bool off = status == GpuStatus::Ok || status == GpuStatus::Gone || never;
       if (off) keeper->forget(gpu.uuid());

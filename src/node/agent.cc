@@ -51,10 +51,11 @@ Result<std::unique_ptr<Agent>> Agent::start(const AgentOptions& options, std::ve
       if (!fresh && !options.slots) {
         const auto other = std::ranges::find(engines, impl->metered[number->second].holder,
                                              [](const AgentEngine& e) { return e.instance.view.id; });
-        return bad_input("--engine " + engine.endpoint,
-                         "has GPU " + name + " of " + other->endpoint +
-                             ": whose energy would be whose? With --slots, where a planner runs one of them at a time, "
-                             "engines may share GPUs");
+        return bad_input(
+            "--engine " + engine.endpoint,
+            "has GPU " + name + " of " + other->endpoint +
+                ": energy could not be attributed. With --slots, where a planner runs one of them at a time, "
+                "engines may share GPUs");
       }
       if (!fresh) continue;
       impl->metered.push_back({*gpu, engine.instance.view.id, EnergyMeter(gpu->power_reading()), {}, 0, {}, {}});
@@ -68,7 +69,7 @@ Result<std::unique_ptr<Agent>> Agent::start(const AgentOptions& options, std::ve
   for (const auto& m : impl->metered) keeping.gpus.push_back(m.gpu.uuid());
   auto keeper = LockKeeper::start(keeping, *library);
   if (!keeper) return std::unexpected(keeper.error());
-  // What a device said it offers may have been what a dead predecessor, or its guardian, had not yet let go.
+  // Opened again: while a lock of a dead agent was in force, a device may have reported a limited range of clocks.
   for (std::size_t i = 0; i < impl->metered.size(); ++i) {
     auto gpu = (*library)->by_uuid(impl->metered[i].gpu.uuid());
     if (!gpu) return std::unexpected(gpu.error());
@@ -112,7 +113,7 @@ void Agent::run(const std::atomic<bool>& stop) {
   Impl& s = *impl_;
   const RealTime granted = s.options.real_time ? run_in_real_time() : RealTime::Granted;
   if (granted != RealTime::Granted) {
-    net::log_line(net::LogLevel::Info, "no real-time priority: clocks wait for a core like everything else here",
+    net::log_line(net::LogLevel::Info, "no real-time priority: clock commands may wait for a core",
                   {{"why", text_of(granted)}});
   }
   Instant next_check = net::steady_now();

@@ -39,7 +39,7 @@ std::optional<std::int64_t> number_in(std::string_view query, std::string_view k
   return std::nullopt;
 }
 
-/// What its meters say; null: they cannot be read.
+/// A reading of the engine's meters; null if they cannot be read.
 nlohmann::ordered_json known(const Agent::EngineStatus& engine, std::int64_t value) {
   return engine.metered ? nlohmann::ordered_json(value) : nlohmann::ordered_json();
 }
@@ -117,7 +117,7 @@ std::optional<Span> lease_of(const nlohmann::json& body, net::Exchange& exchange
   return std::nullopt;
 }
 
-/// Pools of engines, the bounds of their clocks, and the objectives that they have to keep.
+/// Applies a plan: pools of engines, the bounds of their clocks, and their objectives.
 void take_plan(Agent& agent, net::Exchange& exchange) {
   const auto body = nlohmann::json::parse(exchange.body(), nullptr, false);
   if (!body.is_object()) return answer_problem(exchange, 400, "the body must be a JSON object");
@@ -157,13 +157,13 @@ void take_plan(Agent& agent, net::Exchange& exchange) {
   answer_problem(exchange, 404, "no engine here reports at " + refused->engine);
 }
 
-/// Whom an item of a list is about.
+/// The engine that an item of a list refers to.
 std::optional<std::string> engine_of(const nlohmann::json& item) {
   if (!item.is_object() || !item.contains("engine") || !item["engine"].is_string()) return std::nullopt;
   return item["engine"].get<std::string>();
 }
 
-/// What requests waited between two engines; none when it is not in that form.
+/// Waits of requests between two engines; none if malformed.
 std::optional<std::vector<Agent::HandedOver>> read_handed_over(const nlohmann::json& items) {
   if (!items.is_array()) return std::nullopt;
   constexpr std::int64_t kMostUs = std::int64_t{24} * 3'600 * 1'000'000;
@@ -196,7 +196,7 @@ std::optional<std::vector<Agent::Finished>> read_finished(const nlohmann::json& 
   return all;
 }
 
-/// What has come from an engine (Delivered); none when it is not in that form.
+/// Work that an engine has finished (Delivered); none if malformed.
 std::optional<Delivered> read_delivered(const nlohmann::json& said) {
   if (!said.is_object()) return std::nullopt;
   constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max() / 1'000;
@@ -210,7 +210,7 @@ std::optional<Delivered> read_delivered(const nlohmann::json& said) {
   return Delivered{n[0], n[1], Span::us(n[2]), Span::us(n[3]), n[4], Span::us(n[5])};
 }
 
-/// What a gateway says of the requests it has sent here; none when it is not in that form.
+/// Requests that the gateway has sent to engines; none if malformed.
 std::optional<std::vector<Agent::Work>> read_work(const nlohmann::json& items) {
   if (!items.is_array()) return std::nullopt;
   const Instant now = net::steady_now();

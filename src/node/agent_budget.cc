@@ -20,7 +20,7 @@ std::vector<bool> Agent::Impl::without_work() const {
   return known;
 }
 
-/// Those that do something draw what is not known beforehand: it is left out.
+/// Only GPUs without work count: what the others will draw is not known beforehand.
 Result<void> Agent::Impl::check_budget(Milliwatts watts, const std::vector<bool>& without_work,
                                        const std::string& where) const {
   Milliwatts idle;
@@ -92,7 +92,7 @@ void Agent::Impl::apply_ceilings(Instant now) {
       sink.decision({now, journal::DecisionKind::Clock, advisory ? Mode::Shadow : Mode::Enforce, RequestId{-1},
                      engine.instance, gets(ceiling).value(), kReason});
     }
-    // What decides here has to know what its steps run at.
+    // The local policy must know the clock at which its steps will run.
     if (!engine.leased && !advisory) core->bound(*i, allowed(engine), now);
   }
 }

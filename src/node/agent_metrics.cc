@@ -12,8 +12,7 @@ namespace wattle::node {
 
 namespace {
 
-/// What each metric says, by its name without "wattle_agent_"; a metric without a line here has no HELP, which a test
-/// finds.
+/// HELP texts, by metric name without "wattle_agent_". A test finds metrics without a line here.
 constexpr std::pair<std::string_view, std::string_view> kHelp[] = {
     {"reports_total", "Step reports taken"},
     {"reports_missed_total", "Sequence numbers skipped"},
@@ -38,13 +37,13 @@ constexpr std::pair<std::string_view, std::string_view> kHelp[] = {
     {"predictor_mae_seconds", "Mean absolute error over the newest window, of the model in use"},
     {"predictor_drift_ratio", "How far the newest window's error is off the one that the model was adopted with"},
     {"reports_dropped_total", "Telemetry that could not be read or attributed, by reason"},
-    {"other_gpus", "GPUs that cannot be locked up to the highest clock of the kind they are said to be"},
+    {"other_gpus", "GPUs that cannot be locked up to the highest clock of their configured kind"},
     {"report_to_command_seconds", "From a step report to the clock it calls for"},
     {"applied_clock_mhz", "Newest clock lock the driver has accepted; 0: none"},
     {"gpu_controlled", "1 while the GPU's clock is under control"},
     {"gpu_read_only", "1 where clocks cannot be set (clock_set_failures_total says why), or the GPU is partitioned"},
     {"gpu_power_cap_watts", "Power limit set in place of a clock lock that the GPU does not take; 0: none"},
-    {"gpu_gone", "1 once the driver knows the GPU no more"},
+    {"gpu_gone", "1 once the driver has lost the GPU"},
     {"commands_total", "Clock commands received"},
     {"commands_same_total", "Of these: that clock was on its way or there already"},
     {"commands_coalesced_total", "Of these: overtaken by a newer one before the driver was called"},
@@ -69,13 +68,13 @@ constexpr std::pair<std::string_view, std::string_view> kHelp[] = {
     {"host_energy_joules_total",
      "Energy of the host's processors and memory since the agent's start, by RAPL's domains"},
     {"host_power_watts", "Mean power of the last second, by RAPL's domains; none: it cannot be read"},
-    {"restored_at_start_total", "GPUs whose clocks a dead predecessor had left locked, and that were released"},
+    {"restored_at_start_total", "GPUs that a dead agent had left locked and that were released"},
     {"advisory", "1 where clocks are decided and written down, and none is set"},
     {"clock_mismatches_total",
-     "Times a GPU ran at another clock than was locked, for no reason of its own: locked again"},
-    {"second_writer", "1 while somebody else sets the GPU's clock, too: three mismatches within a minute"},
-    {"watt_budget_watts", "What the GPUs may draw together; 0: anything"},
-    {"watt_budget_drawn_watts", "What they drew in the last period; 0: no budget"},
+     "Times a GPU ran at another clock than the locked one without a throttle reason; locked again"},
+    {"second_writer", "1 while another process sets the GPU's clock, too: three mismatches within a minute"},
+    {"watt_budget_watts", "Power budget of all GPUs together; 0: none"},
+    {"watt_budget_drawn_watts", "Mean power of all GPUs in the last period; 0: no budget"},
     {"watt_budget_level", "2: no ceiling; from 1 down to 0 the share of its clocks that each GPU is allowed"},
     {"watt_budget_over_total", "Periods in which they drew more than the budget"},
     {"watt_budget_blind_total", "Readings of power that failed, and were taken to be as before, then the highest"},
@@ -85,7 +84,7 @@ constexpr std::pair<std::string_view, std::string_view> kHelp[] = {
     {"guardian_restarts_total", "Times the guardian was started again"},
     {"clock_leases_total", "Clocks taken under a lease"},
     {"clock_leases_expired_total", "Leases that ended without renewal: the fallback clock was commanded"},
-    {"log_dropped_total", "Lines of the log lost because nobody read stderr, or not as fast as they came"},
+    {"log_dropped_total", "Log lines lost because stderr was not read, or not fast enough"},
     {"ready", "1 while the agent decides and reads its meters, and no driver call hangs"},
 };
 
@@ -113,7 +112,7 @@ class Text {
     fmt::format_to(std::back_inserter(out_), "{0}_sum{1} {2}\n{0}_count{1} {3}\n", name_, braces,
                    ns.mean() * static_cast<double>(ns.count()) * 1e-9, ns.count());
   }
-  /// Nanoseconds as a histogram in seconds, whose difference between two readings is of the time between.
+  /// A histogram of nanoseconds, exported in seconds; cumulative, so that two scrapes can be subtracted.
   void buckets(const Histogram& ns) {
     constexpr std::array kBounds_us{10,  20,  50,    100,   200,   300,    400,    500,
                                     600, 800, 1'000, 2'000, 5'000, 20'000, 100'000};
@@ -161,7 +160,7 @@ void predictor_metrics(Text& t, const std::vector<AgentMetrics::Predictor>& pred
       }
     }
   };
-  // Over the newest window: of the model fitted offline (before) and of the one in use (after).
+  // Over the newest window: of the model fitted offline, and of the one in use.
   error("wattle_agent_predictor_offline_mae_seconds",
         [](const predict::OnlineError& e) { return 1e-3 * e.offline_ms; });
   error("wattle_agent_predictor_mae_seconds", [](const predict::OnlineError& e) { return 1e-3 * e.active_ms; });
@@ -296,7 +295,7 @@ std::string AgentMetrics::text() const {
   t.buckets(own);
   per_actuator("wattle_agent_report_to_applied_cpu_over_1ms_total", "counter",
                [](const ActuatorStats& a) { return a.cpu_over_target; });
-  t.metric("wattle_agent_report_to_applied_cpu_seconds", "summary");  // CPU time of our threads on that way
+  t.metric("wattle_agent_report_to_applied_cpu_seconds", "summary");  // CPU time of our threads, report to driver call
   for (const auto& a : actuators) t.summary(gpu_label(a.uuid), a.report_to_applied_cpu_ns);
   metered(t, gpus, host);
   budget_metrics(t, budget);

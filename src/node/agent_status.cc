@@ -1,4 +1,4 @@
-// What an agent says of itself, and takes from a gateway.
+// The agent's state over HTTP, and what it takes from a gateway.
 #include "net/log.h"
 #include "node/agent_impl.h"
 #include "node/agent_metrics.h"

@@ -28,7 +28,7 @@ TEST(GpuShares, OnlyThoseThatAreRunDecide) {
   GpuShares shares = two_layouts();
   EXPECT_TRUE(shares.place(kWhole, true).empty());
   EXPECT_EQ(shares.command(kWhole, MegaHertz(600)), (Commands{{0, MegaHertz(600)}, {1, MegaHertz(600)}}));
-  // One that does not run is silent, and so wants the highest clock.
+  // An engine that does not run sends no reports, so its policy asks for the highest clock.
   EXPECT_EQ(shares.command(kLeft, MegaHertz(1410)), (Commands{{0, MegaHertz(600)}}));
   // The re-shard begins: both count, and the energy stays with the old one.
   EXPECT_EQ(shares.place(kLeft, true), (Commands{{0, MegaHertz(1410)}}));

@@ -27,7 +27,7 @@ namespace wattle::node {
 
 namespace {
 
-/// What a terminal, a service manager or a frightened operator may send. SIGKILL is what the state file is for.
+/// Signals that a terminal, a service manager or an operator may send. After SIGKILL the state file is used.
 constexpr std::array kStorm = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGPIPE, SIGUSR1, SIGUSR2, SIGALRM};
 
 }  // namespace
@@ -37,8 +37,8 @@ Result<Guardian> Guardian::start(const GuardianOptions& options, const std::vect
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) {
     return external_failure("guardian", std::string("no socket pair: ") + std::strerror(errno));
   }
-  // Spawned with the storm's signals blocked, in a session of its own: there is no instant in which one could hit it.
-  // Duplicating to high numbers first keeps them from overwriting each other.
+  // Spawned with these signals blocked, in its own session, so that no signal can reach it before it ignores them. The
+  // descriptors are first duplicated to high numbers so that they do not overwrite each other.
   const int above = kGuardianLocks + static_cast<int>(lock_fds.size());
   const int high = ::fcntl(ends[1], F_DUPFD_CLOEXEC, above);
   std::vector<int> locks_high;
@@ -161,14 +161,14 @@ bool reset(const GpuLibrary& gpus, const std::string& claim) {
   if (status != GpuStatus::Ok) {
     net::log_line(net::LogLevel::Error, "guardian: a GPU's reset failed", {{"gpu", claim}, {"why", name_of(status)}});
   }
-  return status == GpuStatus::Ok || status == GpuStatus::Gone;  // a device that is gone has no lock of ours left
+  return status == GpuStatus::Ok || status == GpuStatus::Gone;  // a device that is gone holds no lock
 }
 
 void forget(const StateFile& state, const std::string& uuid) {
   auto recorded = state.read();
   if (!recorded || recorded->erase(uuid) == 0) return;
   if (const auto written = state.write(*recorded); !written) {
-    net::log_line(net::LogLevel::Error, "guardian: what is locked was not written down",
+    net::log_line(net::LogLevel::Error, "guardian: the locks could not be recorded",
                   {{"error", written.error().message()}});
   }
 }
@@ -183,7 +183,8 @@ int guard(const std::string& library, const std::string& state_file, int patienc
     if (!gpus) gpus = open_gpus(library);
     if (!gpus || !reset(**gpus, uuid)) return false;
     net::log_line(net::LogLevel::Error,
-                  "guardian: the agent is stopped or stuck; a GPU is left to itself until it goes on", {{"gpu", uuid}});
+                  "guardian: the agent is stopped or stuck; a GPU's lock is released until it continues",
+                  {{"gpu", uuid}});
     return true;
   });
 

@@ -57,7 +57,7 @@ void HostMeter::sample(Instant now) {
   for (std::size_t i = 0; i < counters_.size(); ++i) {
     Counter& counter = counters_[i];
     const auto read = count_in(counter.file);
-    if (!read) continue;  // what it has counted meanwhile shows in the next
+    if (!read) continue;  // the next reading includes what was counted until then
     const std::uint64_t last = std::exchange(counter.last_uj, *read);
     if (first || now <= last_) continue;
     const std::uint64_t grown = *read >= last ? *read - last : counter.range_uj - last + *read;

@@ -34,14 +34,14 @@ Result<std::shared_ptr<LockKeeper>> LockKeeper::start(const KeeperOptions& optio
   return keeper;
 }
 
-/// Writes what is left in any case: where that cannot be done no clock could be locked later on.
+/// Always writes the remaining entries: if that fails, no clock can be locked later.
 Result<void> LockKeeper::restore() {
   std::set<std::string> left = recorded_;
   for (const auto& claim : recorded_) {
     const auto undone = undo(*gpus_, claim);
     if (!undone) continue;  // not here at present: the record stays
-    // NVML cannot tell whether a lock is (still) there, and the clock it shows may lag behind one. Resetting once too
-    // often is harmless; not resetting is not.
+    // NVML does not report whether a lock is in force, and the clock it reports may lag. An extra reset is harmless, a
+    // missing one is not.
     if (*undone != GpuStatus::Ok) continue;
     ++counts_.restored_at_start;
     left.erase(claim);
@@ -59,7 +59,7 @@ Result<Guardian> LockKeeper::start_guardian() const {
 
 Result<Unlocked> unlock_recorded(const KeeperOptions& options, const GpuLibrary& gpus) {
   const auto lock =
-      lock_state(options.state_file, options.lock_patience_s);  // what was just killed may not have let go yet
+      lock_state(options.state_file, options.lock_patience_s);  // an agent that was just killed may still hold the lock
   if (!lock) return std::unexpected(lock.error());
   const StateFile state(options.state_file);
   const auto recorded = state.read();
@@ -87,8 +87,8 @@ bool LockKeeper::ensure_guardian() {
   ++counts_.guardian_restarts;
   guardian_.reset();
   guardian_.emplace(std::move(*fresh));
-  // Before anything else, logging included: until the new one has heard of them, nobody takes these locks off if we
-  // die.
+  // Before anything else, logging included: until the new guardian has these entries, nothing releases the locks if
+  // this process dies.
   const bool heard = std::ranges::all_of(claimed_, [this](const auto& uuid) { return guardian_->protect(uuid); });
   net::log_line(net::LogLevel::Warning, "the guardian was gone and has been replaced");
   return heard;
@@ -103,8 +103,7 @@ bool LockKeeper::claim(const std::string& claim) {
     wanted.insert(claim);
     if (const auto written = state_.write(wanted); !written) {
       ++counts_.persist_failures;
-      net::log_line(net::LogLevel::Error, "what is locked was not written down",
-                    {{"error", written.error().message()}});
+      net::log_line(net::LogLevel::Error, "the locks could not be recorded", {{"error", written.error().message()}});
       return false;
     }
     recorded_ = std::move(wanted);
@@ -123,8 +122,7 @@ void LockKeeper::forget(const std::string& claim) {
       recorded_ = std::move(wanted);
     } else {
       ++counts_.persist_failures;  // harmless: the next start resets an unlocked GPU
-      net::log_line(net::LogLevel::Error, "what is locked was not written down",
-                    {{"error", written.error().message()}});
+      net::log_line(net::LogLevel::Error, "the locks could not be recorded", {{"error", written.error().message()}});
     }
   }
   if (guardian_ && !guardian_->release(claim)) net::log_line(net::LogLevel::Warning, "the guardian is gone");

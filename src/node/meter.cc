@@ -7,13 +7,13 @@ namespace wattle::node {
 namespace {
 
 constexpr std::uint64_t kWrap = std::uint64_t{1} << 32U;
-/// A 32-bit counter that overflowed lies this close below 2^32: 1 MJ, more than a GPU draws between two samples.
+/// A 32-bit counter overflowed if it was this close to 2^32 before: 1 MJ, more than a GPU draws between two samples.
 constexpr std::uint64_t kNearWrap = 1'000'000'000;
 
 constexpr Span kRefresh = Span::ms(100);  ///< a counter is refreshed at least so often
-constexpr Span kMean = Span::s(1);        ///< what a mean reading is the mean of
-constexpr Span kSlack = Span::ms(200);    ///< the sample before may lie this much further back
-constexpr std::int64_t kSteady = 200;     ///< moved by less than one part in so many: still
+constexpr Span kMean = Span::s(1);        ///< averaging period of a mean reading
+constexpr Span kSlack = Span::ms(200);    ///< tolerance for the time of the earlier sample
+constexpr std::int64_t kSteady = 200;     ///< a change by less than 1 / kSteady counts as none
 constexpr Int128 kPicoPerMicro = 1'000'000;
 
 Picojoules drawn(Milliwatts power, Span d) { return Picojoules(Int128{power.value()} * d.ns()); }
@@ -25,7 +25,7 @@ Picojoules EnergyMeter::jump(std::uint64_t from, std::uint64_t to) {
   if (to >= from) return from_millijoules(to - from);
   if (from < kWrap && from >= kWrap - kNearWrap && to < kNearWrap) return from_millijoules(kWrap - from + to);
   ++resets_;
-  return since_;  // what was drawn meanwhile is only known from power
+  return since_;  // later energy is known from power readings only
 }
 
 std::optional<Picojoules> EnergyMeter::recorded(Instant t) const {
@@ -44,13 +44,13 @@ bool EnergyMeter::steady() const {
          (high.mean.value() - low.mean.value()) * kSteady <= high.mean.value();
 }
 
-/// The counter had its new value at some instant between the last two points of the record, whose totals are `low` and
-/// `high`: makes the record since the jump before rise so that this can be.
+/// The counter got its new value at an instant between the last two points of the record, whose totals are `low` and
+/// `high`. Stretches the record since the previous jump if it contradicts this.
 void EnergyMeter::agree(Picojoules low, Picojoules high) {
   const Picojoules bound = std::clamp(counted_, low, high);
   const Picojoules estimated = bound - anchor_.total;
   if (counted_ == bound || estimated <= Picojoules()) return;
-  // Microjoules: their products stay within 128 bits.
+  // In microjoules, so that products fit into 128 bits.
   const Int128 over = std::max<Int128>(1, estimated.value() / kPicoPerMicro);
   const Int128 rise = std::max<Int128>(0, (counted_ - anchor_.total).value() / kPicoPerMicro);
   for (auto point = record_.rbegin(); point != record_.rend() && point->at > anchor_.at; ++point) {
@@ -62,7 +62,7 @@ void EnergyMeter::sample_mean(std::optional<std::uint64_t> counter_mj, Milliwatt
   const Point before = record_.back();
   const auto to = recorded(now - kMean);
   const auto from = recorded(before.at - kMean);
-  Picojoules grown = drawn(mean, now - before.at);  // nothing better: nobody looked for a second
+  Picojoules grown = drawn(mean, now - before.at);  // no better estimate: there was no sample for a second
   if (to && from) {
     const Int128 change = Int128{mean.value() - before.mean.value()} * kMean.ns();
     grown = std::max(Picojoules(), *to - *from + Picojoules(change));
@@ -109,7 +109,7 @@ void EnergyMeter::sample(std::optional<std::uint64_t> counter_mj, Milliwatts pow
   if (mean) {
     sample_mean(counter_mj, power, now);
   } else {
-    // Half of the time between two samples belongs to each: a change lies anywhere in it.
+    // Each sample covers half of the time to its neighbour, because the change may be anywhere in between.
     const Span elapsed = now - last_;
     const Span half = elapsed / 2;
     since_ += drawn(power_, half) + drawn(power, elapsed - half);

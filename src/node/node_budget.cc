@@ -27,7 +27,7 @@ NodeBudget::NodeBudget(std::span<const Group> gpus, std::span<const std::vector<
       groups_.back().most = Milliwatts();
     }
     Group& group = groups_[group_of_[gpu] = numbers[name]];
-    // Its clock is that of its slowest; one whose clocks are not known leaves nothing to go by.
+    // A group runs at the clock of its slowest GPU; a GPU without known clocks makes the group's unknown.
     const bool known = group.lowest != MegaHertz(0) && gpus[gpu].lowest != MegaHertz(0);
     group.lowest = known ? std::max(group.lowest, gpus[gpu].lowest) : MegaHertz(0);
     group.highest = known ? std::max(group.highest, gpus[gpu].highest) : MegaHertz(0);

@@ -8,7 +8,7 @@ namespace {
 constexpr policy::WattBudget::Group kGpu{MegaHertz(210), MegaHertz(1410), Milliwatts(400'000)};
 const std::vector kFour(4, kGpu);
 
-/// So many periods at this power each, whatever the clocks.
+/// `count` periods at this power each, whatever the clocks.
 void periods(NodeBudget& budget, int count, Milliwatts each, const std::vector<bool>& idle, Instant& now) {
   const std::vector<NodeBudget::Reading> readings(4, {each, MegaHertz(1410)});
   for (int i = 0; i < count; ++i) {

@@ -30,7 +30,7 @@ TEST(RealTime, IsTheThreadsOwn) {
   EXPECT_EQ(::sched_getscheduler(0), SCHED_OTHER);
 }
 
-/// As the kernel has it: below 0 for what runs in real time.
+/// The kernel's number: below 0 for real-time threads.
 int priority_of(pid_t thread) {
   std::ifstream file("/proc/self/task/" + std::to_string(thread) + "/stat");
   std::string text;

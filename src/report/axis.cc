@@ -30,7 +30,7 @@ Axis linear_axis(double low, double high, int ticks, std::string unit) {
     const int before = at == 0.0 ? 1 : static_cast<int>(std::floor(std::log10(std::abs(at)) + 1e-9)) + 1;
     axis.ticks.push_back({at, number(at, before + decimals)});
   }
-  // "20.0" beside "5" reads as a change of precision: drop decimals that say nothing.
+  // "20.0" next to "5" suggests different precision: drop trailing zeros.
   for (Tick& tick : axis.ticks) {
     if (tick.label.find('.') == std::string::npos) continue;
     while (tick.label.back() == '0') tick.label.pop_back();

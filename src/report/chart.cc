@@ -172,7 +172,7 @@ std::string svg(const LineChart& chart) {
                    "<text class=\"slo\" x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\">{}</text>",
                    px, px, top - 6, bottom, px, top - 10, anchor, escape(limit.label));
   }
-  // The baseline's line first, so that what is compared with it lies on top.
+  // The baseline's line first, so that the others are drawn over it.
   for (const Line& line : chart.lines) append_line(out, line, x, y);
   append_end_labels(out, chart, y, right, top, bottom);
   return out + "</svg>";
@@ -234,7 +234,7 @@ std::string svg(const BarChart& chart) {
           std::back_inserter(out),
           "<rect class=\"part{}\" x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"18\"><title>{}</title></rect>", i,
           x, top + 19, std::max(0.0, width - 1.0), escape(fmt::format("{}: {}", bar.label, value)));
-      // Only where it fits: about so many px a letter at its size there.
+      // Only if it fits: about so many px a letter at this size.
       for (const auto& [where, letter] : {std::pair{"screen", 6.2}, {"phone", 9.8}}) {
         const std::string shown =
             width > letter * static_cast<double>(value.size()) + 10 ? value : number(bar.parts[i]);
@@ -244,7 +244,7 @@ std::string svg(const BarChart& chart) {
       }
       x += width;
     }
-    // Beside the longest bar a phone has no room.
+    // On a phone there is no room next to the longest bar.
     fmt::format_to(std::back_inserter(out),
                    "<text class=\"bar-total screen\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>"
                    "<text class=\"bar-total phone\" x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"end\">{}</text></g>",
@@ -276,7 +276,7 @@ struct Box {
   }
 };
 
-/// A dot in pixels, and its name beside it where that has room.
+/// A dot in pixels, and its name next to it if there is room.
 struct PlacedDot {
   const Dot* dot;
   double x, y;

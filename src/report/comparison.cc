@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Points of a plotted line: what a screen shows, and what keeps a page of many instances below 2 MB.
+/// Points of a plotted line: enough for a screen, and few enough to keep a page of many instances below 2 MB.
 constexpr std::size_t kMaxIntervals = 320;
 
 Result<std::vector<std::string>> expand(const std::string& path) {
@@ -26,14 +26,14 @@ Result<std::vector<std::string>> expand(const std::string& path) {
   };
   std::vector<std::string> found;
   if (is_run(path) || !fs::is_directory(path, code)) found.push_back(path);
-  // Runs beside it: those that were simulated to compare it with.
+  // Runs next to it: simulated for comparison.
   for (const auto& entry : fs::directory_iterator(path, code)) {
     if (is_run(entry.path())) found.push_back(entry.path().string());
   }
   if (found.empty()) {
     return bad_input(path, "neither it nor a directory in it holds a run.json; give one written by `wattle sim --out`");
   }
-  std::sort(found.begin(), found.end());  // a run comes before those in it
+  std::sort(found.begin(), found.end());  // a run comes before the runs in its folder
   return found;
 }
 

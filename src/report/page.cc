@@ -148,12 +148,12 @@ std::string findings(const Comparison& c) {
     const auto& s = run.file.summary;
     for (const auto& [what, share] : s.unknown_rates()) {
       out += fmt::format(
-          "<p class=\"warning\">{}: of {} of its energy nobody knows the {}; sums take the last known one, requests "
+          "<p class=\"warning\">{}: for {} of its energy the {} is unknown; totals use the last known value, requests "
           "served then have none.</p>",
           escape(run.label), percent(share), what);
     }
     if (std::isnan(s.energy.total.value())) {
-      out += fmt::format("<p class=\"warning\">{}: nobody metered its energy, so energy and carbon are unknown.</p>",
+      out += fmt::format("<p class=\"warning\">{}: its energy was not metered, so energy and carbon are unknown.</p>",
                          escape(run.label));
     } else if (s.unmetered_s > 0.0) {
       out += fmt::format(

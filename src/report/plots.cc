@@ -61,7 +61,7 @@ std::string cdf(const Comparison& c, const char* title, const char* unit, journa
     low = std::min(low, ms * 0.9);
     high = std::max(high, ms * 1.1);
   }
-  if (high < low * 1.05) {  // all of one value, and no objective beside it
+  if (high < low * 1.05) {  // all values are equal, without an objective
     low *= 0.9;
     high *= 1.1;
   }
@@ -162,7 +162,7 @@ std::string over_time(const Comparison& c, const SignalLook& look, const std::st
       high = std::max(high, y);
     }
     if (labels) {
-      // As the table has it: what was booked over the run's whole length. Samples are a few moments of it.
+      // The mean over the whole run, as in the table; samples are only single moments.
       const double booked = run.file.summary.mean_power.value();
       line.end_label = std::isnan(booked) ? run.label : fmt::format("{}, mean {} W", run.label, number(booked, 4));
     }
@@ -196,7 +196,7 @@ std::string over_page(const std::string& attributes, const std::string& title, c
                      figure(title, unit, wide), figure(title, unit, narrow));
 }
 
-/// Who was there when: one plot per run whose engines came and went.
+/// Instances over time: one plot per run with scaling.
 std::string phase_plots(const Comparison& c) {
   std::string out;
   for (std::size_t i = 0; i < c.runs.size(); ++i) {
@@ -241,7 +241,7 @@ std::string phase_plots(const Comparison& c) {
          keys + "</p>" + out;
 }
 
-/// Runs whose names found no room beside their dots, from the least energy on.
+/// Runs without room for their names next to their dots, from the least energy on.
 std::string unnamed_keys(const Comparison& c, const DotChart& chart) {
   std::string out;
   for (const Dot* dot : unnamed(chart)) {

@@ -85,7 +85,7 @@ TEST_F(Report, OnePageShowsEveryRun) {
   EXPECT_EQ(count(page, "class=\"chart\""), 4U + 2U + 3U + 3U * 4U);
   EXPECT_EQ(count(page, "class=\"wide screen\""), count(page, "class=\"wide phone\""));
   EXPECT_GE(count(page, "<polyline"), 3U * 20U);
-  // On a phone a total stands above its bar, at the right: beside the longest bar it would be cut.
+  // On a phone a total is above its bar, at the right: next to the longest bar it would be cut off.
   EXPECT_EQ(count(page, "class=\"bar-total screen\""), 3U);
   EXPECT_EQ(count(page, "class=\"bar-total phone\" x=\"632.0\""), 3U);
 }
@@ -240,8 +240,8 @@ TEST_F(Report, JsonCarriesSummariesAndSavings) {
   summary.energy.unknown_price = Joules(summary.energy.total.value() / 2);
   EXPECT_TRUE(to_json(*c)["runs"][1]["versus_baseline"]["energy"].is_null());
   EXPECT_NE(html(*c).find("did less than static-sweet, so no saving is stated"), std::string::npos);
-  EXPECT_NE(html(*c).find("of 25.0\u2009% of its energy nobody knows"), std::string::npos);
-  EXPECT_NE(html(*c).find("of 50.0\u2009% of its energy nobody knows the price"), std::string::npos);
+  EXPECT_NE(html(*c).find("for 25.0\u2009% of its energy the"), std::string::npos);
+  EXPECT_NE(html(*c).find("for 50.0\u2009% of its energy the price"), std::string::npos);
 }
 
 TEST_F(Report, BadInputNamesFileLineAndRemedy) {

@@ -1,4 +1,4 @@
-// What a page says of runs that differ, of many, and of short ones.
+// Pages of runs that differ, of many runs, and of short ones.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -246,7 +246,7 @@ TEST(Timeline, IntervalsAreNoShorterThanTheTimeBetweenSamples) {
   Timeline timeline(320);
   for (int i = 0; i < 25; ++i) {
     journal::Sample s;
-    s.at = Instant() + Span::s(i) + (i == 12 ? Span::ms(900) : Span());  // one comes late
+    s.at = Instant() + Span::s(i) + (i == 12 ? Span::ms(900) : Span());  // one is late
     s.power = Milliwatts(1000LL * (i + 1));
     timeline.add(s);
   }

@@ -1,5 +1,4 @@
-// A run over several sites: how clean the electricity is, where the work is, at what clocks, and what it emits, over
-// the day and by site.
+// A run over several sites: carbon intensity, load, clocks and emissions, over the day and by site.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -23,7 +22,7 @@ using Points = std::vector<std::pair<double, double>>;
 struct Place {
   std::string name;
   std::vector<double> at_s;       ///< ascending
-  std::vector<double> g_per_kwh;  ///< from then on, as it is booked
+  std::vector<double> g_per_kwh;  ///< from that time on, as the ledger books
   std::vector<double> decision;   ///< as plans went by it; empty: likewise
 };
 
@@ -61,7 +60,7 @@ std::vector<Place> places_of(const Run& run) {
   }
 }
 
-/// What a site's instances do together, per interval of the timeline.
+/// Sums over a site's instances, per interval of the timeline.
 struct SiteSeries {
   Series power;  ///< W, sum
   Series clock;  ///< MHz, mean over those that were sampled
@@ -97,7 +96,7 @@ double intensity_at(const Place& site, const std::vector<double>& g_per_kwh, dou
 }
 
 Points points_of(const Run& run, const Series& series) {
-  // Averaged down: a line needs no more points than a screen has.
+  // Averaged: a line needs no more points than a screen has.
   constexpr std::size_t kMost = 240;
   const std::size_t stride = std::max<std::size_t>(1, (series.size() + kMost - 1) / kMost);
   Points points;

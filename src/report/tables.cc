@@ -40,7 +40,7 @@ std::string latency_cells(const journal::Distribution& d) {
   return cell(duration_ms(d.p50_ms)) + cell(duration_ms(d.p90_ms)) + cell(duration_ms(d.p99_ms));
 }
 
-/// A table of its own: beside the latencies it would be wider than a screen.
+/// A separate table: next to the latencies it would be wider than a screen.
 std::string fairness_table(const Comparison& c) {
   std::string out =
       "<div class=\"scroll\"><table><thead><tr><th>Recipe</th><th>Fairness<small>Jain, SLO met</small></th>"
@@ -60,10 +60,10 @@ std::string fairness_table(const Comparison& c) {
   return out + "</tbody></table></div>";
 }
 
-/// Runs, by place, whose rows of one kind may stand in one table.
+/// Runs, by index, whose rows of one kind fit into one table.
 struct Alike {
   std::vector<std::size_t> runs;
-  std::string what;  ///< what the names in these rows stand for; empty: the names say it
+  std::string what;  ///< meaning of the names in these rows; empty: obvious
 };
 
 /// "prompts below 256 and 1024 tokens"
@@ -78,7 +78,7 @@ std::string classes_text(const Classifier& classes) {
   return out + answers;
 }
 
-/// Apart where `same` says that equal names stand for other things. Runs without such rows are left out.
+/// Separate tables if `same` returns that equal names mean different things. Runs without such rows are left out.
 template <typename Has, typename Same>
 std::vector<Alike> apart(const Comparison& c, Has&& has, Same&& same) {
   std::vector<Alike> all;
@@ -156,7 +156,7 @@ std::string usage_tables(const Comparison& c) {
     std::vector<journal::UsageRow> journal::Consumption::*rows;
     bool of_requests;
     const char* summary;
-    bool open;             ///< instances are many, and rarely what a reader looks for
+    bool open;             ///< false for instances, which are many and rarely of interest
     bool classes = false;  ///< the same name is another class where borders differ
   };
   using journal::Consumption;

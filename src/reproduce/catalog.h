@@ -11,7 +11,8 @@ namespace wattle::reproduce {
 /// the first file that is wrong.
 [[nodiscard]] Result<fidelity::Catalog> load_catalog(const config::Project& project);
 
-/// What fits of the project's profiles and hands have seen. Errors: no such list beside the profiles, a malformed one.
+/// Rows that fits of the project's profiles, or choices by hand, have used. Errors: no such list beside the profiles, a
+/// malformed one.
 [[nodiscard]] Result<fidelity::SeenRows> load_seen_rows(const config::Project& project);
 
 }  // namespace wattle::reproduce

@@ -20,8 +20,8 @@ namespace wattle::reproduce::dynamollm {
 /// The hour of section V-B with these overrides.
 [[nodiscard]] Result<config::LoadedScenario> hour_scenario(const std::vector<std::string>& set = {});
 
-/// What the nine classes are on the scenario's engines, without error of prediction; measured once and kept in the
-/// profile repository. `only`: of this class alone, at the tables' clocks.
+/// Profiles of the nine classes on the scenario's engines, without prediction error; measured once and kept in the
+/// profile repository. `only`: this class alone, at the tables' clocks.
 [[nodiscard]] Result<std::shared_ptr<const plan::LoadTable>> profile_of(const config::LoadedScenario& scenario);
 
 /// Requests per second of each class, and how many servers they are at TP8 and the highest clock.
@@ -75,8 +75,8 @@ struct FleetRun {
 
 /// The busiest ten minutes of a scenario, as overrides of it.
 [[nodiscard]] std::vector<std::string> peak_of(const HourLoad& load);
-/// What a common pool of so many servers at TP8 and the highest clock keeps of objectives at the peak, of the class
-/// that keeps least. It "handles the peak load" with a p99 within its objective in every class.
+/// Share of objectives met at the peak by a common pool of so many servers at TP8 and the highest clock, for the class
+/// with the smallest share. A pool "handles the peak load" if every class has its p99 within the objective.
 [[nodiscard]] Result<double> kept_at_the_peak(const std::string& scenario, const HourLoad& load, int servers,
                                               const std::vector<std::string>& scenario_set = {});
 /// Poisson arrivals for twenty minutes with the trace's lengths, as overrides of the hour: this share of the rate that
@@ -95,7 +95,7 @@ struct Fixed {
   int tp = 8, mhz = 1980;
   FleetRun run;
 };
-/// Of these TP degrees at seven clocks; none: nothing meets them. `all` hears of every one.
+/// Fixed clocks for these TP degrees, of seven; none: none meets the objectives. `all` is called for each.
 [[nodiscard]] Result<std::vector<Fixed>> fixed_clocks(const Run& like, const std::vector<int>& degrees, int gpus);
 [[nodiscard]] const Fixed* best_of(const std::vector<Fixed>& all, const FleetRun& base, int tp = 0);
 
@@ -115,7 +115,7 @@ inline constexpr double kBareGpuWatts = 550.0 / 8.0;
 [[nodiscard]] Result<Section> hierarchy();   ///< ours: the levels against the whole problem
 
 [[nodiscard]] Result<Section> hour();                ///< Figures 7 to 9, and honest baselines
-[[nodiscard]] Result<Section> constants();           ///< ours: what the paper does not say, at other values
+[[nodiscard]] Result<Section> constants();           ///< ours: constants that the paper does not state, at other values
 [[nodiscard]] Result<Section> timeline();            ///< Figures 10 and 11
 [[nodiscard]] Result<Section> accuracy();            ///< Figure 12
 [[nodiscard]] Result<Section> load_levels();         ///< Figure 13

@@ -1,4 +1,4 @@
-// Figures 7 to 9: six systems on the hour of conversations, and honest baselines beside them.
+// Figures 7 to 9: six systems on the hour of conversations, compared also with fixed clocks.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -49,8 +49,8 @@ void add_rows(Section& section, const std::string& name, const FleetRun& run, co
   }
 }
 
-/// What the requests take on instances that are always at the clock and load of least energy for their class, by the
-/// classes' profile: pools by class cannot take less, however they are planned. kWh.
+/// Energy of the requests if instances always ran at the clock and load of least energy for their class, by the
+/// classes' profiles: a lower bound for any plan with pools by class. kWh.
 double least_kwh(const plan::LoadTable& table, const std::vector<std::vector<double>>& rates_by_minute) {
   double kwh = 0.0;
   for (std::size_t c = 0; c < table.classes.size(); ++c) {

@@ -1,4 +1,4 @@
-// Table VI, and what the hierarchy of controllers loses against the whole problem (section IV-B).
+// Table VI, and the loss of the hierarchy of controllers against the whole problem (section IV-B).
 #include <fmt/core.h>
 
 #include <array>

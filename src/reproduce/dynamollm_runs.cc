@@ -1,4 +1,4 @@
-// Runs of DynamoLLM's recipes on the service of its evaluation, and what is read off them.
+// Runs of DynamoLLM's recipes on the service of its evaluation, and their results.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -27,7 +27,7 @@ constexpr std::size_t kPeakMinutes = 10;
 /// Adds up samples by minute and by pool.
 class Watcher final : public journal::Sink {
  public:
-  /// `name` is of its lines of progress, one a day.
+  /// `name` is in its progress lines, one a day.
   explicit Watcher(std::string name) : name_(std::move(name)) {}
   void begin_with(const std::vector<journal::Instance>& instances) {
     for (const auto& one : instances) joined(one);

@@ -17,7 +17,7 @@ namespace wattle::reproduce::dynamollm {
 
 namespace {
 
-/// What the paper says of a service in the long; targets where it says something.
+/// Published long-term results of a service; they become targets.
 struct Published {
   const char* service;
   std::optional<double> saving, carbon_saving;  ///< %
@@ -130,7 +130,7 @@ void add_targets(Section& section, const LongRuns& runs) {
   }
 }
 
-/// What a service's runs say; with targets where `whole`.
+/// Rows of a service's runs; with targets if `whole`.
 void add_rows(Section& section, const LongRuns& runs, bool whole) {
   const Published& published = runs.published;
   const auto row = [&](const std::string& what, const char* unit, double ours, std::optional<double> paper = {}) {

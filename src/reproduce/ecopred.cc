@@ -1,5 +1,5 @@
 // EcoPred's accuracy: mean absolute errors on served steps, offline against online, five forms, three models, and with
-// noise in what is measured.
+// measurement noise.
 #include <fmt/core.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 #pragma once
-// What `wattle reproduce` makes: a paper's evaluation in sections, each published value beside ours.
+// The result of `wattle reproduce`: a paper's evaluation in sections, each published value next to ours.
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <span>
@@ -61,7 +61,7 @@ struct SectionMaker {
   Result<Section> (*make)(double seconds);
 };
 
-/// A section whose runs have the length they have.
+/// A section whose runs have a fixed length.
 template <Result<Section> (*Make)()>
 Result<Section> fixed(double) {
   return Make();
@@ -80,14 +80,14 @@ struct Evaluation {
 [[nodiscard]] Evaluation greenserve();
 [[nodiscard]] Evaluation dynamollm_evaluation();
 
-/// The file of published values, whole. Errors: WATTLE_DATA not set, no such file.
+/// A file of published values. Errors: WATTLE_DATA not set, no such file.
 struct PublishedFile {
   std::string path;
   std::string text;
 };
 [[nodiscard]] Result<PublishedFile> published_file(const char* under_data);
-/// Names under the data folder that begin and end like `under_data`, whose name has one '*', in order: the part that
-/// differs may be another model's, site's or window's. Empty: none, or WATTLE_DATA not set.
+/// Names under the data folder that match `under_data`, which has one '*', in order: other models, sites or windows of
+/// the same kind. Empty: none, or WATTLE_DATA not set.
 [[nodiscard]] std::vector<std::string> published_names(const char* under_data);
 
 void print(const Section& section);

@@ -1,4 +1,4 @@
-// A published value beside ours, as text, JSON and HTML.
+// A published value next to ours, as text, JSON and HTML.
 #include "reproduce/evaluation.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 #pragma once
-// What the sections on FREESH share: its released planner data, a day of plans, and runs of one type of request.
+// Shared by the sections on FREESH: its released planner data, a day of plans, and runs of one type of request.
 #include <cstddef>
 #include <functional>
 #include <string>
@@ -23,7 +23,7 @@ inline constexpr double kBeta = 2.0;               ///< the release divides its 
 /// Idle power over peak power of a worker, from the paper's Figure 15: about 200 W of 650 to 700 W.
 inline constexpr double kIdleShare = 0.3;
 
-/// A file of the release by its name without ending, or the only one whose name is `like` it (one '*').
+/// A file of the release by its name without extension, or the only one that matches `like` (one '*').
 [[nodiscard]] Result<PublishedFile> released_file(const char* name, const char* like);
 /// The released inputs: two partitions, three sites, four modes. Errors: WATTLE_DATA not set, no such files.
 [[nodiscard]] Result<plan::PoolsData> load_data();
@@ -54,8 +54,8 @@ using Change = std::function<void(plan::PoolsProblem&)>;
 [[nodiscard]] Change only_partition(std::size_t s);
 /// Only these modes, by position.
 [[nodiscard]] Change only_modes(std::vector<std::size_t> modes);
-/// The load goes to the site of the least mean intensity that can carry it with the margin; where none can, to the
-/// cleanest ones that can together. All GPUs of the other sites are gone.
+/// The load goes to the site with the lowest mean intensity that can carry it with the margin; if there is none, to the
+/// cleanest sites that can together. The other sites lose their GPUs.
 [[nodiscard]] Change cleanest_site(const plan::PoolsOptions& options);
 
 [[nodiscard]] inline double percent_change(double ours, double baseline) { return 100.0 * (ours / baseline - 1.0); }

@@ -171,7 +171,7 @@ double capacity_of(const plan::PoolsProblem& problem, const plan::PoolsPlan& pla
   return sum;
 }
 
-/// Slots of all types in which the plan's workers cannot carry what `truth` asks for, as a share.
+/// Share of slots of all types in which the plan's workers cannot carry the demand in `truth`.
 double short_of(const Day& day, const std::vector<plan::PoolsProblem>& truth) {
   double shortages = 0.0;
   double all = 0.0;
@@ -220,7 +220,7 @@ Change scale_gpus(double factor) {
   };
 }
 
-/// Each site's intensity is off by a factor of its own in every slot.
+/// Multiplies each site's intensity by a random factor in every slot.
 Change disturb_intensity(double deviation, RandomStream& random) {
   return [deviation, &random](plan::PoolsProblem& problem) {
     for (auto& site : problem.sites) {
@@ -229,14 +229,14 @@ Change disturb_intensity(double deviation, RandomStream& random) {
   };
 }
 
-/// `times` as many sites, each like one of the data's, and as much demand.
+/// `times` as many sites, copies of the data's, and as much demand.
 Change scale_sites(int times) {
   return [times](plan::PoolsProblem& problem) {
     const auto sites = problem.sites;
     for (int k = 1; k < times; ++k) {
       for (auto site : sites) {
         site.name += fmt::format(".{}", k);
-        // No two alike: the planner must not profit from symmetry.
+        // Copies differ slightly, so that the planner cannot profit from symmetry.
         for (auto& g : site.intensity) g = GramsPerKwh(g.value() * (1.0 + 0.003 * k));
         problem.sites.push_back(std::move(site));
       }

@@ -13,8 +13,8 @@ namespace {
 
 constexpr const char* kRatings = "scaling.ratings=LLM_Serving_FREESH/pool_profile_llama3_70b.csv";
 constexpr const char* kBounds = "routing.ratings=LLM_Serving_FREESH/pool_profile_llama3_70b.csv";
-/// What a TP2 worker of the baseline, which any request goes to, has in flight per GPU at its rating: of the released
-/// mix of types one serves 3.3 a second, each for 11 s.
+/// Requests in flight per GPU of a baseline worker (TP2, serving any type) at its rating: of the released mix of types
+/// one serves 3.3 a second, each for 11 s.
 constexpr const char* kPooledBound = "routing.max_in_flight_per_gpu=18";
 
 /// 4651.81 Wh and 2.14 kg are 28.60 and 45.45 % less than the baseline's: 602 g/kWh, and site 1 has 601.7 over the

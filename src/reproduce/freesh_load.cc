@@ -119,7 +119,7 @@ Result<std::vector<Pair>> requests_of(const std::vector<Pair>& lengths, std::siz
   return fitting;
 }
 
-/// The mean of the largest of so many Poisson numbers of this mean.
+/// The expected maximum of so many Poisson numbers of this mean.
 double mean_of_largest(int numbers, double mean) {
   double sum = 0.0, below = 0.0, term = std::exp(-mean);
   for (int k = 0; k < 100'000; ++k) {

@@ -1,5 +1,5 @@
 #pragma once
-// What FREESH's testbed was asked in its episodes, as far as its release and the trace behind it tell.
+// The load of FREESH's testbed in its episodes, reconstructed from its release and the trace behind it.
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -16,7 +16,7 @@ struct Cuts {
 };
 [[nodiscard]] Cuts cuts_of(std::size_t partition);
 
-/// The mean of a Poisson rate whose busiest 5 s of 5 minutes have this rate in the mean. Both requests per second.
+/// The mean of a Poisson rate whose busiest 5 s of 5 minutes are expected to have this rate. Both requests per second.
 [[nodiscard]] double mean_of_peak(double peak_per_s);
 
 /// Requests of these half hours of the released day, one after the other, arrivals from zero on; `scale` times what the

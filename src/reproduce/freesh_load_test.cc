@@ -39,7 +39,7 @@ TEST(FreeshLoad, TheTraceBehindTheReleasedPeaksSharedOutByType) {
     // 12 May 2024, 12:00 to 13:00: 106,503 requests, of which the testbed gets every second one.
     EXPECT_NEAR(static_cast<double>(rows->size()), 106'503 / 2.0, 60.0);
     EXPECT_LT(rows->back().arrival, Instant() + Span::s(3600));
-    // The means whose peaks were released add up to the trace's own mean rate, which they were not made from.
+    // The means that belong to the released peaks add up to the trace's own mean rate, which was not used for them.
     double means = 0.0;
     for (const std::size_t w : {24U, 25U}) {
       const auto problem = data->window(w * kSlotsPerWindow, kSlotsPerWindow, 1.0);

@@ -1,4 +1,4 @@
-// FREESH's Table 10: MIAD's parameters on one A100 with 40 GB; snapshots of its clock; what deciding costs.
+// FREESH's Table 10: MIAD's parameters on one A100 with 40 GB; snapshots of its clock; the cost of deciding.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -58,7 +58,7 @@ std::vector<workload::TraceRow> short_requests(double per_s) {
   return rows;
 }
 
-/// What the paper does not print: how fast its engine steps, and how often requests come.
+/// Values that the paper does not state: step times of its engine and the rate of requests.
 struct Fitted {
   double gap_ms = 5.0;
   double per_s = 1.0;

@@ -37,7 +37,7 @@ constexpr std::array<int, 3> kRates{5, 15, 25};
 struct Waiting {
   Request request;
   std::vector<Instant> tokens;  ///< when each was done
-  Span worked;                  ///< on the token to come
+  Span worked;                  ///< on the next token
   bool running = false;
   [[nodiscard]] bool done() const {
     return static_cast<std::int32_t>(tokens.size()) >= request.predicted_output_tokens;
@@ -52,7 +52,7 @@ std::int64_t rank(std::size_t discipline, const policy::ServiceOptions& options,
     case 1:
       return (policy::service_latency(options, w.request, produced) - w.worked).ns();
     case 2:
-      // Not preempted: what runs goes on.
+      // Without preemption, running requests come first.
       return w.running ? std::numeric_limits<std::int64_t>::min() : w.request.arrival.ns();
     default:
       return (policy::laxity(options, w.request, produced, now) + w.worked).ns();
@@ -124,8 +124,8 @@ Figures serve(std::size_t discipline, const policy::ServiceOptions& options, con
   return judge(all, options);
 }
 
-/// Answers of real prompts (LMSYS, with Llama) that fall into the type by partition 2, whose TP8 workers the profile is
-/// of.
+/// Lengths of real answers (LMSYS, with Llama) to prompts of this type by partition 2, which the TP8 workers' profile
+/// is for.
 Result<std::vector<std::int32_t>> answers_of(const QueueType& type) {
   const auto file = published_file("length-stats/apex_llama_lmsys_05.csv");
   if (!file) return std::unexpected(file.error());

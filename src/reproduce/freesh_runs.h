@@ -18,13 +18,13 @@ namespace wattle::reproduce::freesh {
 struct FleetRun {
   std::string recipe;
   std::vector<std::string> set = {};  ///< overrides of the recipe
-  double scale = 1.0;                 ///< of the requests, not of what is planned for
+  double scale = 1.0;                 ///< multiplies the requests, not the planned demand
   std::uint64_t seed = 1;
   double start_s = 0.0354;  ///< until a worker serves; Table 6: TP switching
-  /// New workers have the GPUs of those that finish what they run at once; off: once they are gone.
+  /// New workers start at once on GPUs whose workers still finish requests; off: after those have ended.
   bool beside = true;
-  bool all_at_first_site = false;  ///< the GPUs of all sites stand there
-  bool given = true;  ///< planned for the released peaks over beta; else for what is seen of each class, as classified
+  bool all_at_first_site = false;  ///< the GPUs of all sites are at this one
+  bool given = true;               ///< planned for the released peaks over beta; else for the observed load by class
   /// Requests of this partition's types, from 0; none: of the one that the recipe sorts by, as the release has traffic
   /// and prompts by type.
   std::optional<std::size_t> requests_of = {};
@@ -62,13 +62,13 @@ struct Served {
 /// Errors: WATTLE_DATA not set, no such file; whatever running a scenario says.
 [[nodiscard]] Result<Served> run_fleet(const plan::PoolsData& data, const FleetRun& run);
 
-/// The clock as it is commanded, (second, MHz), of a run of one instance over these rows.
+/// Commanded clocks over time, (second, MHz), of a run of one instance over these rows.
 [[nodiscard]] Result<std::vector<std::pair<double, double>>> run_clocks(const std::string& scenario,
                                                                         const std::string& recipe,
                                                                         const std::vector<std::string>& set,
                                                                         std::vector<workload::TraceRow> rows);
 
-/// How often such a clock goes up after the start.
+/// Number of times that such a clock rises after the start.
 [[nodiscard]] int rises(const std::vector<std::pair<double, double>>& clocks);
 
 /// A scenario's recipe run over these rows.

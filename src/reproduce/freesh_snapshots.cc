@@ -1,4 +1,4 @@
-// FREESH's Figure 16: four minutes of MIAD's clock on one worker, as requests come and go.
+// FREESH's Figure 16: four minutes of MIAD's clock on one worker under different loads.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -11,7 +11,7 @@ namespace wattle::reproduce::freesh {
 
 namespace {
 
-constexpr double kLead_s = 60.0;  ///< before the minute that is shown, so that the clock has come from the highest
+constexpr double kLead_s = 60.0;  ///< simulated before the plotted minutes, so that the clock has left its maximum
 constexpr double kMinute_s = 60.0;
 constexpr double kFloor_mhz = 300.0, kTop_mhz = 1410.0;
 
@@ -26,7 +26,7 @@ struct Case {
   std::vector<Stretch> load;
 };
 
-/// The paper draws its four cases without numbers. `busy` is three quarters of what it rates such a worker at.
+/// The paper shows its four cases without numbers. `busy` is three quarters of its rating of such a worker.
 std::vector<Case> cases() {
   constexpr double kBusy = 0.75 * 20.25, kLow = 0.1;
   return {

@@ -37,7 +37,7 @@ Result<Section> windows() {
   if (!file) return std::unexpected(file.error());
   const auto data = load_data();
   if (!data) return std::unexpected(data.error());
-  // What it has of each partition, both objectives or one.
+  // Available data of each partition: both objectives or one.
   std::vector<std::string> names;
   for (const char* of : {"recomputed_carbon_p", "recomputed_energy_j_p"}) {
     for (std::size_t p = 1; p <= data->whole().partitions.size(); ++p) names.push_back(fmt::format("{}{}", of, p));

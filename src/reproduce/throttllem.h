@@ -54,7 +54,7 @@ inline constexpr double kTracePeakPerS = 8.25;
 /// Overrides of a recipe: lengths known but for an error with this 95th percentile, and taken as much longer.
 [[nodiscard]] std::vector<std::string> with_error(double p95);
 
-/// A request gets this many tokens per iteration of its batch: one. So the mean batch.
+/// The mean batch: a request gets one token per iteration.
 [[nodiscard]] double mean_batch(const journal::RunSummary& summary);
 
 [[nodiscard]] double percent_saved(double ours, double baseline);

@@ -38,7 +38,7 @@ struct Record {
   std::vector<Iteration> actual;
 };
 
-/// Holds the clock and compares each iteration with what the board projected when the last query was admitted.
+/// Keeps the clock and compares each iteration with the scoreboard's projection when the last query was admitted.
 class Observer final : public policy::FrequencyPolicy {
  public:
   Observer(std::shared_ptr<policy::Throttllem> policy, MegaHertz clock, std::size_t requests, Record& record)
@@ -49,7 +49,7 @@ class Observer final : public policy::FrequencyPolicy {
     if (!shape.idle() && view.step.waiting_requests == 0) {
       policy::Scoreboard board = *policy_->board(view.id);
       board.advance(view.step.sequence);
-      // Complete once all are in and every prompt is computed: from then on only decodes are to come.
+      // The projection is complete once all requests are admitted and every prompt is computed: only decodes follow.
       if (record_.projected.empty() && board.size() == requests_ && shape.prefill_tokens == 0) project(board, view);
       if (!record_.projected.empty()) {
         const auto j = static_cast<std::size_t>(view.step.sequence - first_);
@@ -92,7 +92,7 @@ struct Errors {
 };
 
 void compare(const Record& record, Errors& errors) {
-  // Who ends later or earlier than projected counts too: beyond the end there is a batch of none.
+  // Iterations beyond the shorter of the two count with an empty batch.
   const auto n = std::min(record.projected.size(), record.actual.size());
   for (std::size_t j = 0; j < n; ++j) {
     const auto& p = record.projected[j];
@@ -118,7 +118,7 @@ Result<Errors> measure(const Engine& engine, double error_p95) {
   const auto clocks = supported_clocks(loaded->gpus.front());
   for (int i = 0; i < kTraces; ++i) {
     auto scenario = *loaded;
-    // Nobody waits: no objective, and few enough for the cache.
+    // No queue: no objective, and few enough requests for the cache.
     scenario.scenario.slo.e2e = Span::s(100'000);
     scenario.scenario.slo.tbt = Span::s(100);
     scenario.scenario.seed = static_cast<std::uint64_t>(i) + 1;

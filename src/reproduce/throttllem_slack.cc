@@ -1,4 +1,4 @@
-// throttLL'eM where there is much room or little: ours, beside the paper's figures.
+// throttLL'eM with much slack and with little: our results next to the paper's figures.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -54,7 +54,7 @@ Result<Section> loads() {
       "So its engines were nearer to full, and there the published rule's clocks (830 to 1,130 MHz, the paper 950 to "
       "1,260) and batches are nearer to the paper's, and a worse predictor no longer saves more (tp4: by half a "
       "point). "
-      "With more room the lowest clock lies below the energy-optimal one, and lengths taken for longer bring it back "
+      "With more room the lowest clock is below the energy-optimal one, and lengths taken for longer bring it back "
       "up. "
       "published: throttllem-published; ours: throttllem. The other two engines are full far below Table II's loads: "
       "at "

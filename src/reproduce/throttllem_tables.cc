@@ -86,7 +86,7 @@ Result<Profiled> profile(const Engine& engine, std::string& llm) {
                   calibrate::collect_rates(*truth, loaded->scenario.engine, supported_clocks(loaded->gpus.front()))};
 }
 
-/// One model for all engine sizes of an LLM, learned from `share` of each one's samples, scored on the rest.
+/// One model for all engine sizes of an LLM, trained on `share` of each engine's samples, scored on the rest.
 Result<double> score(const std::vector<Profiled>& engines, double share, Section& section) {
   std::vector<learn::EngineStep> known;
   std::vector<std::vector<predict::StepSample>> unseen;

@@ -79,7 +79,7 @@ Result<Section> throttling() {
       "objectives here; published0_with_reserve keeps the share that would hold them. errorN: recipe throttllem, ours: "
       "of the clocks that keep the objectives the one with which what runs takes least predicted energy; on_leave: "
       "chosen again when a request ends early or late, too. The strongest simple baseline: the energy-optimal clock, "
-      "fixed (fixed_sweet: recipe static-sweet). Where the lowest clock lies below the energy-optimal one, lengths "
+      "fixed (fixed_sweet: recipe static-sweet). Where the lowest clock is below the energy-optimal one, lengths "
       "taken "
       "for longer bring it back up, so a worse predictor may save more (section loads).";
   struct Sums {
@@ -129,7 +129,7 @@ Result<Section> throttling() {
   }
   section.rows.push_back({"fig8/mean/saving", "%", 24.7, saved});
   section.rows.push_back({"fig8/best/saving", "%", 30.7, best});
-  // What a worse predictor costs: the lesser of two steps of error.
+  // The loss from a worse predictor: the smaller of two steps of error.
   const auto of = [&](std::string_view name) -> const Sums& {
     return sums[static_cast<std::size_t>(std::ranges::find(variants(), name, &Variant::name) - variants().begin())];
   };

@@ -17,13 +17,13 @@
 namespace wattle::reproduce {
 namespace {
 
-/// A section of an evaluation whose rows are worth scoring.
+/// A section of an evaluation whose rows are scored on the validation page.
 struct WholeRuns {
   std::string_view system;
   Result<reproduce::Section> (*make)();
   const char* set;
   const char* gpu;
-  std::string_view needs;  ///< files under the data folder whose paths start so
+  std::string_view needs;  ///< prefix of file paths under the data folder that it needs
   bool in_view;  ///< a hand chose constants or conventions with these rows in view (see in_view): they count as fitted
 };
 constexpr std::string_view kPanels = "VoltanaLLM/paper_main_result_digitised";
@@ -45,13 +45,13 @@ bool present(const std::string& data, std::string_view needs) {
 
 bool percentage(const reproduce::Row& row) { return row.unit == "%"; }
 
-/// Energies at fixed clocks are the rows of VoltanaLLM/fixed-clocks; KV blocks are what the scenarios set memory aside
-/// for, and a maximum load's p99 what it is searched for by.
+/// Energies at fixed clocks are scored as VoltanaLLM/fixed-clocks; KV blocks are an input of the scenarios, and the p99
+/// at maximum load is the search criterion.
 bool scored_elsewhere(const reproduce::Row& row) {
   return (row.id.contains("/sglang_") && row.unit == "J") || row.unit == "blocks" || row.id.ends_with("/e2e_slo");
 }
 
-/// Of VoltanaLLM's figure, whose rows are fig13/MODEL/..., a hand saw some models' panels.
+/// Constants were chosen by hand with some models' panels of VoltanaLLM's figure (rows fig13/MODEL/...) in view.
 bool in_view(const reproduce::Row& row) {
   constexpr std::string_view kFigure = "fig13/";
   if (!row.id.starts_with(kFigure)) return true;

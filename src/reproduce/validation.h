@@ -15,7 +15,7 @@ struct Validation {
   fidelity::Scores scores;
   std::vector<std::string> absent;  ///< data sets that are not there
   std::vector<fidelity::RunTarget> of_runs;
-  std::map<std::string, Section> whole_runs;  ///< by set: evaluations whose rows and targets are among these
+  std::map<std::string, Section> whole_runs;  ///< by set: evaluations that contain these rows and targets
 };
 
 /// Data sets under `data` (any subset), evaluations with the data of WATTLE_DATA. Rows that are not `seen` never count

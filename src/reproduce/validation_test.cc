@@ -1,4 +1,4 @@
-// The shipped profiles and docs/validation.md are what the commands make of the data. Needs the data sets.
+// The shipped profiles and docs/validation.md are reproduced by the commands that write them. Needs the data sets.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -84,8 +84,8 @@ double mean_log_error(const std::vector<fidelity::Experiment>& experiments, std:
   return total / static_cast<double>(sets.size());
 }
 
-/// The cost has a flat valley (power of an active SM against that of a busy one), in which a fit stops here or there as
-/// the engine's rounding has it. So what is held is the error, not the constants: a new fit must not be much better.
+/// The cost has a flat valley (power of an active SM against that of a busy one), in which the fit's end depends on
+/// rounding. So the error is compared, not the constants: a new fit must not be much better.
 TEST(Validation, a_new_fit_of_the_a100_is_no_better_than_the_shipped_profile) {
   if (config::data_dir().empty()) GTEST_SKIP() << "WATTLE_DATA is not set";
   auto catalog = load_catalog(config::project());

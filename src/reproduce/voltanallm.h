@@ -49,15 +49,16 @@ inline constexpr auto kLengths = std::to_array<PublishedLengths>({
 [[nodiscard]] Result<systems::LoadedRecipe> published_recipe(const char* name,
                                                              const std::vector<std::string>& more = {});
 
-/// The published client gives EcoFreq 45 ms between tokens (and ten times that to the first), where 60 ms is judged.
+/// The published client gives EcoFreq 45 ms between tokens (and ten times that to the first); attainment is judged at
+/// 60 ms.
 inline constexpr const char* kMargin = "frequency.margin=0.25";
 
 /// The paper's text has prefill instances take turns; both of the load balancers published with it, under every policy
 /// for decodes, draw one at random.
 inline constexpr const char* kPrefillRouting = "routing.prefill.policy=random";
 
-/// Energy as the papers' client counts it: each instance until its last request is done. A run's own total goes on to
-/// the end of the last instance.
+/// Energy as the papers' client counts it: each instance until its last request is done. A run's total includes all
+/// instances until the end of the last one.
 [[nodiscard]] Joules published_energy(const journal::RunSummary& run);
 
 /// Figure 13: energy and attainment against rate, static clocks and controlled.

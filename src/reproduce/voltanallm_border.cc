@@ -47,7 +47,7 @@ std::array<Shares, 2> shares(const std::vector<journal::Sample>& samples, double
 /// One step of the scenario's decode instances.
 class DecodeStep {
  public:
-  static constexpr std::int64_t kContext = 450;  ///< tokens: a mean prompt, and half of what such requests write
+  static constexpr std::int64_t kContext = 450;  ///< tokens: a mean prompt, and half of the mean answer
 
   DecodeStep(engine::StepModel model, double aim_ms) : model_(std::move(model)), aim_ms_(aim_ms) {}
   [[nodiscard]] double ms(std::int32_t batch, MegaHertz clock) const {

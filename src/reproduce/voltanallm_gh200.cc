@@ -16,8 +16,7 @@ Result<Section> gh200(const System& system, double seconds) {
       "own sweet spots. Its physics is data-sheet arithmetic with another GPU's factors: nothing was fitted to a "
       "GH200, so read differences between rows, not joules.",
       seconds);
-  // As the paper chose them: each phase's sweet spot there. By our profile's factors, another GPU's, `sweet` lies
-  // lower.
+  // The paper's clocks: each phase's sweet spot on GH200. With our profile, scaled from another GPU, `sweet` is lower.
   const std::vector<std::string> full{"frequency.prefill.clocks_mhz=1095,1980", "frequency.decode.clocks_mhz=1395,1980",
                                       "routing.decode.max_spread_mhz=600"};
   const std::vector<std::string> full5l{"frequency.prefill.clocks_mhz=1095,1305,1515,1740,1980",

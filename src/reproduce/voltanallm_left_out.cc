@@ -62,7 +62,8 @@ Chosen of_nobody() {
   return values;
 }
 
-/// From nobody's choice, one constant after the other, each at the value of least cost on `points`; twice.
+/// Starts from the neutral constants and sets one after the other to the value of least cost on `points`, in two
+/// passes.
 Result<Chosen> choose(const std::vector<Point>& points, const PointRuns& runs) {
   Chosen chosen = of_nobody();
   double least = std::numeric_limits<double>::infinity();

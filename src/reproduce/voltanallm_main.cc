@@ -1,4 +1,4 @@
-// Figure 13 of VoltanaLLM: energy and attainment of three systems against rate; and what the constants behind ours do.
+// Figure 13 of VoltanaLLM: energy and attainment of three systems against rate; and the influence of our constants.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace wattle::reproduce {
 
 namespace {
 
-/// The provenance of the points: attainment near 100 % was read up to so many points too low.
+/// By the provenance of the points, attainment near 100 % may have been read up to this many points too low.
 constexpr double kReadTooLow = 2.0;
 
 double beyond_reading(const std::vector<double>& attainments) {
@@ -79,7 +79,7 @@ void add_targets(Section& made, const PointErrors& fitted, const PointErrors& ot
                           attainment, attainment <= 6.0});
 }
 
-/// What a hand set for this evaluation, and its value without that.
+/// A constant chosen by hand for this evaluation, and its neutral value.
 struct Constant {
   const char* name;
   const char* key;

@@ -68,7 +68,7 @@ Result<void> read_points(const PublishedFile& file, std::vector<Point>& points) 
 Result<std::vector<Point>> published_points() {
   std::vector<Point> points;
   std::vector<std::string> panels = fidelity::voltanallm_panels(config::data_dir());
-  if (panels.empty()) panels.emplace_back("VoltanaLLM/paper_main_result_digitised.csv");  // the one to ask for
+  if (panels.empty()) panels.emplace_back("VoltanaLLM/paper_main_result_digitised.csv");  // the default
   for (const std::string& name : panels) {
     const auto file = published_file(name.c_str());
     if (!file) return std::unexpected(file.error());
@@ -93,7 +93,7 @@ Result<SimulatedPoint> simulate_point(const Point& point, const PointRuns& runs)
     auto run = experiment::prepare_run(*scenario, *recipe, config::data_dir());
     if (!run) return std::unexpected(run.error());
     const auto result = sim::simulate(std::move(run->setup));
-    // A mean over draws of what the ledger booked.
+    // The mean over draws of the ledger's energy.
     mean.energy_j = mean.energy_j + published_energy(result.summary).value() / runs.draws;
     mean.ttft_percent += 100.0 * result.summary.slo.ttft / runs.draws;
     mean.itl_percent += 100.0 * result.summary.slo.tbt / runs.draws;

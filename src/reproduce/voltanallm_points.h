@@ -1,5 +1,5 @@
 #pragma once
-// The points of VoltanaLLM's Figure 13, ours beside them, and how far a group of them is off.
+// The points of VoltanaLLM's Figure 13 next to ours, and the error of a group of them.
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -43,7 +43,7 @@ struct SimulatedPoint {
 };
 
 struct PointRuns {
-  int draws = 6;  ///< near an instance's capacity one draw tells little
+  int draws = 6;  ///< near an instance's capacity draws differ much
   double seconds = kRunSeconds;
   std::vector<std::string> scenario = {};  ///< overrides, key=value
   std::vector<std::string> recipe = {};
@@ -69,7 +69,7 @@ struct PointErrors {
 [[nodiscard]] std::map<std::string_view, PointErrors> errors_of(const std::vector<Point>& points,
                                                                 const std::vector<SimulatedPoint>& ours);
 
-/// Whose panels the A100's power was fitted on, and in whose view constants were chosen.
+/// The model whose panels the A100's power was fitted on, and that were in view when constants were chosen.
 inline constexpr std::string_view kFittedModel = "llama-3.1-8b";
 
 /// engine.decode_attention_efficiency of the A100's profile, as fitted on TensorRT-LLM's kernels.

@@ -37,7 +37,7 @@ std::vector<Routing> routings_compared() {
 
 constexpr std::int64_t kRates[]{45, 60, 70, 75, 80, 85, 90, 100, 110};
 constexpr Span kPeriod = Span::ms(50);
-/// Draws of lengths and arrivals a point is the mean of: near capacity one of them tells little.
+/// Each point is the mean over so many draws of lengths and arrivals, because draws differ much near capacity.
 constexpr int kDraws = 3;
 
 /// Energy of the decode instances while requests arrive. Not to the run's end: how long the last answer takes would

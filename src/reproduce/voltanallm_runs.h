@@ -1,5 +1,5 @@
 #pragma once
-// What the sections on VoltanaLLM's analyses share: whose recipes, the runs, and rows they all have.
+// Shared by the sections on VoltanaLLM's analyses: systems, runs and common rows.
 #include <cstdint>
 #include <span>
 #include <string>
@@ -12,7 +12,8 @@
 
 namespace wattle::reproduce {
 
-/// Whose evaluation it is. GreenServe's predictor trains and refits, which costs seconds a run, so it has fewer rates.
+/// The system under evaluation. GreenServe's predictor trains and refits, which takes seconds a run, so it has fewer
+/// rates.
 struct System {
   std::string_view name;
   const char* recipe;
@@ -30,8 +31,8 @@ inline constexpr const PublishedLengths& kShareGpt = kLengths[0];
 [[nodiscard]] Result<config::LoadedScenario> analysed_scenario(std::int64_t rate, double seconds,
                                                                std::vector<std::string> more = {});
 
-/// EcoFreq's aim in all analyses: the published client gives it 45 ms between tokens where 60 ms is judged, and ten
-/// times that to the first.
+/// EcoFreq's share of the objectives in all analyses: the published client gives it 45 ms between tokens where
+/// attainment is judged at 60 ms, and ten times that to the first.
 inline constexpr double kAim = 0.75;
 
 /// A recipe and overrides of it, key=value; unless they say otherwise, EcoFreq aims at kAim of the objectives and
@@ -51,8 +52,8 @@ struct Sampled {
 [[nodiscard]] Result<Sampled> serve_sampled(const config::LoadedScenario& scenario, const Controlled& how, Span period,
                                             std::unique_ptr<workload::RequestSource> source = nullptr);
 
-/// Rows of one run: energy booked to prompts and to tokens, energy of instances without work, both attainments. ITL
-/// attainment: share of requests whose mean gap is within, as in section main.
+/// Rows of one run: energy of prefill and of decode, energy of instances without work, both attainments. ITL
+/// attainment: share of requests with a mean gap within the objective, as in section main.
 void add_phases(Section& section, const std::string& base, const journal::RunSummary& run);
 void add_attainment(Section& section, const std::string& base, const journal::RunSummary& run);
 
@@ -81,7 +82,7 @@ class PlotMaker {
 [[nodiscard]] Result<Section> swing(const System& system, double seconds);         ///< Table 1 and Figure 21
 [[nodiscard]] Result<Section> gh200(const System& system, double seconds);
 [[nodiscard]] Result<Section> routings(const System& system, double seconds);
-[[nodiscard]] Result<Section> constants(const System& system, double seconds);  ///< ours: what a hand set
+[[nodiscard]] Result<Section> constants(const System& system, double seconds);  ///< ours: constants chosen by hand
 [[nodiscard]] Result<Section> left_out(const System& system, double seconds);   ///< ours: each model left out
 [[nodiscard]] Result<Section> watchdog(const System& system, double seconds);
 

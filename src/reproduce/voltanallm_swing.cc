@@ -27,9 +27,9 @@ constexpr auto kTable = std::to_array<PublishedRow>({
 /// The controlled row again, by the paper to the letter.
 constexpr PublishedRow kToTheLetter{"published", "voltanallm-published", 96.05, 91.74, 289'409.0};
 
-/// What the paper leaves open. One period lasts five minutes, as there; energy at 1410 MHz over the board's power says
-/// that the run was about one period long. Each half has the other phase's demand low. Rates and lengths were chosen so
-/// that the two static rows come near the published ones; the controlled row had no part in it.
+/// Parameters that the paper does not state. One period lasts five minutes, as there; energy at 1410 MHz divided by the
+/// board's power implies a run of about one period. In each half the other phase's demand is low. Rates and lengths
+/// were chosen so that the two static rows come near the published ones; the controlled row was not used.
 struct Half {
   double rate_per_s;
   int prompt_mean, prompt_std, output_mean, output_std;

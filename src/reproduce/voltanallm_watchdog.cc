@@ -1,4 +1,4 @@
-// Ours: what the overrun watchdog does to the published evaluation.
+// Ours: the influence of the overrun watchdog on the published evaluation.
 #include <fmt/core.h>
 
 #include "reproduce/voltanallm_runs.h"

@@ -44,7 +44,7 @@ void Simulation::apply_fault(const Event& event) {
   if (scaler_.enforced()) requests_.remove_instance(event.instance, event.at);
 }
 
-/// As at the gateway: what no client has had a token of may be computed elsewhere, once.
+/// As at the gateway: a request without a token at the client is computed elsewhere, once.
 void Simulation::lose(Tag tag, InstanceId instance, Instant now) {
   auto& flight = flights_[tag];
   const bool unseen = flight.produced == 0 && flight.served.first_token == Instant::never();
@@ -133,7 +133,7 @@ void Simulation::drain(InstanceId instance, Instant now) {
 void Simulation::perhaps_drained(InstanceId instance, Instant now) {
   const auto& view = requests_.shown(instance);
   if (view.assigned_requests > 0 || view.accepting) return;
-  // Prompts whose KV is on its way are nobody's request there any more.
+  // Requests whose KV is still being transferred are no longer assigned to the prefill instance.
   const auto i = index_.find(instance);
   if (i && setup_.instances[*i].spec->role == Role::Prefill && engines_[*i].requests_held() > 0) return;
   scaler_.drained(instance, now);
@@ -143,7 +143,7 @@ void Simulation::bound(std::size_t i, Instant now) {
   const PoolId pool = setup_.instances[i].spec->pool;
   const auto range = std::ranges::find(clock_ranges_, pool, &ClockRange::pool);
   loop_.bound(i, range == clock_ranges_.end() ? std::nullopt : std::optional(*range), now);
-  engines_.interrupt(i, now);  // its policy is asked again
+  engines_.interrupt(i, now);  // its policy is called again
 }
 
 void Simulation::bound(std::span<const ClockRange> clocks, Instant now) {
@@ -161,7 +161,7 @@ void Simulation::stop(InstanceId instance, Instant now) {
   engines_.wake(i);
 }
 
-/// Its engine is dead, and its GPUs are somebody else's.
+/// Its engine is dead, and its GPUs belong to other instances.
 void Simulation::gone(InstanceId instance, Instant now) {
   const std::size_t i = index(instance);
   stretches_.close(i, now, engines_[i].iterations());

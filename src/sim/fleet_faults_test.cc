@@ -14,7 +14,7 @@ constexpr std::int32_t kGpusPerNode = 4;
 /// GPUs of the shapes.
 constexpr std::int32_t kGpus[] = {1, 2, 4};
 
-/// Two tiers, each a class of its own; every third schedule has them.
+/// Two tiers, each with its own class, in every third schedule.
 bool has_tiers(std::uint64_t seed) { return seed % 3 == 1; }
 constexpr Span kLoose = Span::ms(200);
 constexpr Span kStrict = Span::ms(20);
@@ -86,8 +86,8 @@ class RandomPlanner final : public policy::ScalingPolicy {
     if (step.kind == StepKind::Move) step.node = NodeId(static_cast<std::int32_t>(random_.below(kNodes)));
     return step;
   }
-  /// Pools of their own, either of them for both, one that both come to in part, a share of one that is shed, or pools
-  /// for all.
+  /// One pool per tier, one pool for both tiers, a shared pool beside own ones, a shed share, or all pools for all
+  /// requests.
   std::vector<PoolWeight> weights_of_tiers() {
     const ClassId loose(0), strict(1);
     switch (split_.below(5)) {
@@ -232,7 +232,7 @@ TEST(FleetFaults, NobodyIsLostOrServedTwiceOverAThousandSchedules) {
     for (const auto& [reason, n] : ran.watch.steps) steps[reason] += n;
   }
   // All ways a step can go are among them.
-  for (const char* reason : {"begun", "done", "what it started died", "a newer plan wants it otherwise"}) {
+  for (const char* reason : {"begun", "done", "its new instance died", "superseded by a newer plan"}) {
     EXPECT_GT(steps[reason], 0) << reason;
   }
   EXPECT_GT(failed, 0) << "some died with their instances";
@@ -306,8 +306,8 @@ TEST(FleetFaults, AReshardedNodeDrawsAndCostsWhatItsGpusDoOnce) {
   const std::int64_t most = 4 * to_milliwatts(GpuSpec{}.tdp).value();
   for (const auto& [at, power] : seen.power) {
     EXPECT_GE(power, idle) << "at " << at.seconds();
-    // While the old one finishes what it has beside the new ones, each runs as if it were alone: they draw too much,
-    // for too short a time.
+    // While the old instance finishes its requests on the same GPUs, each instance draws power as if it were alone, so
+    // the sum is too high for a short time.
     const bool beside = at >= seen.serving.front() && at <= seen.gone;
     EXPECT_TRUE(beside || power <= most) << "at " << at.seconds();
   }

@@ -1,4 +1,4 @@
-// Fleets of P/D pairs beside colocated instances, planned at random while their instances and nodes die.
+// Fleets of P/D pairs and colocated instances under random plans, while instances and nodes die.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -49,7 +49,7 @@ class Watch final : public journal::Sink {
     EXPECT_TRUE(left.insert(o.request.id.value()).second) << "left twice";
     ++fates[o.fate];
     if (o.fate != Fate::Finished || o.prefill_instance == o.decode_instance) return;
-    if (o.decode_instance == kNoInstance) return;  // its only token came out of its prompt
+    if (o.decode_instance == kNoInstance) return;  // its only token came from the prefill step
     const InstanceSpec& prefill = specs.at(o.prefill_instance);
     ASSERT_NE(prefill.decode, kNoInstance);
     if (o.decode_instance == prefill.decode) {

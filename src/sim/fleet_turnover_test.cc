@@ -1,4 +1,4 @@
-// A fleet whose instances are replaced all the time, for long.
+// A long run in which instances are replaced all the time.
 #include <gtest/gtest.h>
 
 #include "engine/hardware_profile.h"

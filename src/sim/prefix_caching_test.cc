@@ -1,4 +1,4 @@
-// The prefix cache of simulated engines against what a few lines count in a trace, and what it saves.
+// The prefix cache of simulated engines against a simple count over the trace, and the time it saves.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -18,8 +18,8 @@ struct Turn {
   std::vector<int> ids;
 };
 
-/// Conversations whose prompts grow from turn to turn, behind one of three system prompts, as Mooncake's trace has
-/// them: the last id is of a block that is not full, and so goes with its turn.
+/// Conversations whose prompts grow from turn to turn, behind one of three system prompts, as in Mooncake's trace: the
+/// last id is of an incomplete block, which the next turn does not share.
 std::vector<Turn> conversations(std::uint64_t seed) {
   RandomStream random(seed, "conversations");
   struct Going {
@@ -45,13 +45,13 @@ std::vector<Turn> conversations(std::uint64_t seed) {
     while (static_cast<int>(now.ids.size()) < now.tokens / 512) now.ids.push_back(next++);
     turns.push_back({now.tokens, now.ids});
     if (now.tokens % 512 != 0) turns.back().ids.push_back(next++);
-    if (random.below(10) == 0) turns.push_back(turns.back());  // asked again, word for word
+    if (random.below(10) == 0) turns.push_back(turns.back());  // an exact repetition
   }
   return turns;
 }
 
-/// Prompt tokens of which the KV is there when nothing is ever evicted: what has been asked before from the beginning,
-/// in whole blocks of 16, but not the last token.
+/// Prompt tokens with cached KV if nothing is ever evicted: the longest prefix of earlier prompts, in whole blocks of
+/// 16, at most all but the last token.
 std::vector<int> cached_at_most(const std::vector<Turn>& turns) {
   std::set<std::vector<int>> asked;
   std::vector<int> cached;
@@ -149,7 +149,7 @@ TEST(PrefixCaching, ADecodeInstanceReceivesWhatItLacks) {
     for (const auto& [id, o] : played.outcomes) sum += o.first_token - o.request.arrival;
     return sum.seconds();
   };
-  // What a slow link adds: more than the bytes, as those before have to be sent, too.
+  // A slow link adds more than the time for the bytes, because transfers queue.
   const Played cached = first_tokens(1e9, true);
   const double share = cached.result.summary.tokens.cached_share();
   ASSERT_GT(share, 0.3);

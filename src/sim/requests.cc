@@ -69,7 +69,7 @@ void Simulation::submit(Tag tag, InstanceId instance, bool kv_ready, Instant now
   }
   if (keeps_book() && !kv_ready) {
     book_.start(flight.request, instance, setup_.instances[index(instance)].spec->role == Role::Prefill, now);
-    if (flight.produced > 0) book_.prompt_done(flight.request.id, now);  // nobody will say that of it again
+    if (flight.produced > 0) book_.prompt_done(flight.request.id, now);  // the first token will not be reported again
   }
   engine::Job job = job_of(tag);
   job.kv_ready = kv_ready;
@@ -95,8 +95,8 @@ void Simulation::start(const Request& request, Tag tag, const RouteDecision& at,
   agenda_.push({now + trip, EventClass::Travelled, 0, tag, flight.life, instance, Span()});
 }
 
-/// There and back at once: what the engine then does, it does by the client's clock, as if the first half were still to
-/// come. Every time of the request is the client's.
+/// The network's round trip is simulated as one delay before the engine, so that all of a request's times are the
+/// client's.
 void Simulation::travelled(const Event& event) { reaches(event, false); }
 
 void Simulation::reaches(const Event& event, bool kv_ready) {
@@ -119,8 +119,8 @@ bool Simulation::preempt(const Request&, Tag tag, InstanceId instance, bool, Ins
   return true;
 }
 
-/// A request that was to be displaced is out of its engine: it is held again, to be computed again. False: it was its
-/// last token that the engine had in hand.
+/// A preempted request has left its engine: it is held and computed again. False: the engine was computing its last
+/// token.
 bool Simulation::given_up(const engine::Event& event, Instant now) {
   auto& flight = flights_[event.tag];
   flight.displaced = false;
@@ -141,7 +141,7 @@ void Simulation::hand_over(const Request& request, Tag tag, InstanceId prefill, 
   if (keeps_book()) book_.hand_over(request, decode, now);
   Instant arrived = now;
   if (setup_.link.bandwidth_bytes_per_s > 0.0) {
-    // What the decode engine has cached need not come.
+    // Blocks that the decode engine has cached are not transferred.
     const std::int64_t tokens = request.prompt_tokens - engines_[index(decode)].cached_tokens(job_of(tag));
     const double bytes = setup_.instances[index(prefill)].spec->llm.kv_bytes_per_token() * static_cast<double>(tokens);
     auto& free = link_free_[index(prefill)];
@@ -179,10 +179,10 @@ void Simulation::transfer_done(const Event& event) {
   perhaps_drained(prefill, event.at);
 }
 
-/// The decode engine takes a request whose KV it has.
+/// Submits a request to the decode engine that has its KV.
 void Simulation::handed(const Event& event) { reaches(event, true); }
 
-/// The first token of a request whose prompt a prefill instance computed.
+/// The first token of a request whose prompt was computed by a prefill instance.
 void Simulation::taken_over(const engine::Event& event) {
   auto& flight = flights_[event.tag];
   flight.served.first_token = event.at;
@@ -201,7 +201,7 @@ control::Served Simulation::refuse(const Request& request, Tag tag, control::Ref
   return served;
 }
 
-/// What it has had. Its place may be used again from now on.
+/// Closes the request and returns what was served; its slot may be reused.
 control::Served Simulation::close(Tag tag, Instant now) {
   auto& flight = flights_[tag];
   if (keeps_book()) book_.leave(flight.request.id);

@@ -45,7 +45,7 @@ control::PlanExecutorOptions Simulation::scaler_options(const ScalingSetup& scal
   return options;
 }
 
-/// A command is in effect when its delays are over, neither sooner nor later.
+/// Commands take effect after exactly these delays.
 control::InstanceLoopOptions Simulation::loop_options(const SimulationSetup& setup) {
   control::InstanceLoopOptions options;
   options.settle = setup.clock_delays.call + setup.clock_delays.transition;
@@ -279,7 +279,7 @@ void Simulation::ask_idle(const Event& event) {
   if (there && !engines_[*there].dead()) loop_.ask_idle(*there, event.at);
 }
 
-/// What an engine says first, too.
+/// Reports that the engine is idle; also its first report.
 void Simulation::says_idle(std::size_t i, Instant now) {
   if (!ended_reports()) return loop_.idle(i, now);
   StepReport report = engines_[i].report(now);
@@ -298,7 +298,7 @@ void Simulation::tell_work(Instant now) {
   }
 }
 
-/// With the tokens that have come from there: who relays a stream counts them.
+/// With the tokens delivered by the engine: a relay of streams counts them.
 control::InstanceWork Simulation::work_of(InstanceId instance, Instant now) {
   engine::Replica& engine = engines_[index(instance)];
   const std::int64_t context = engine.report(now).shape.decode_kv_tokens;
@@ -414,7 +414,7 @@ void Simulation::sample(Instant now) {
 
 // ---------------------------------------------------------------------------------------------- checking
 
-/// Who keeps these keeps to what was promised.
+/// Whether meeting these objectives implies meeting the promised ones.
 static bool keep(const Slo& these, const Slo& promised) {
   const auto none_is_looser = [&](std::optional<Span> Slo::*objective) {
     return !(promised.*objective) || (these.*objective && *(these.*objective) <= *(promised.*objective));

@@ -42,7 +42,7 @@ void step_by_step_r1(benchmark::State& state) { run(state, false, 1, 5.5); }
 void step_by_step_r8(benchmark::State& state) { run(state, false, 8, 0.7); }
 void fast_forward_r1(benchmark::State& state) { run(state, true, 1, 5.5); }
 void fast_forward_r8(benchmark::State& state) { run(state, true, 8, 0.7); }
-/// What a request costs at so many instances, at the same load on each: requests/s should not fall with their number.
+/// Cost of a request with so many instances, at the same load on each: requests/s should not fall with their number.
 void per_request(benchmark::State& state) { run(state, true, static_cast<int>(state.range(0)), 0.7, true); }
 BENCHMARK(step_by_step_r1)->Unit(benchmark::kMillisecond);
 BENCHMARK(step_by_step_r8)->Unit(benchmark::kMillisecond);

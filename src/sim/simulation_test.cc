@@ -99,7 +99,7 @@ TEST(Simulation, RandomCasesReachTheRareBranches) {
   EXPECT_GT(reasons["no longer wanted"], 10);
 }
 
-/// Wants the larger shape from the start.
+/// Plans the larger shape from the start.
 class Larger final : public policy::ScalingPolicy {
  public:
   Plan plan(const policy::ScalingView&) override { return Plan::of(wanted_, "larger"); }
@@ -233,7 +233,7 @@ TEST(Simulation, AnOverrunRaisesTheClockWithinTheStep) {
   EXPECT_LT(hasty.itl.mean_ms, calm.itl.mean_ms);
 }
 
-// Prompts of up to 20 s a step: telemetry is lost in their midst, and those who arrive then are known by their streams.
+// Prompts of up to 20 s a step: telemetry counts as lost meanwhile, and new requests are inferred from streams.
 TEST(Simulation, StepsThatOutlastTheWaitForReportsAreWatchedFromTheNewestDecision) {
   std::int64_t longest_ms = 0;
   for (std::uint64_t seed = 1; seed <= 40; ++seed) {

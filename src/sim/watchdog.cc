@@ -9,14 +9,14 @@ void Watchdog::watch(std::size_t i, std::int64_t sequence, Instant now) {
   ++w.generation;
   w.run = engines_[i].run();
   if (w.run.steps == 0) return;
-  w.shape = loop_.view(i).step.shape;  // as it was decided upon
+  w.shape = loop_.view(i).step.shape;  // the step for which the clock was chosen
   w.sequence = sequence;
   w.since = now;
   expect(i, 0);
 }
 
-/// The first step of the run, at or after `from`, that will overrun, and when. What is allowed never falls as the KV
-/// cache grows, so a step with time to spare vouches for as many successors as that time feeds.
+/// The first step of the run, at or after `from`, that will overrun, and when. The allowed time never falls as the KV
+/// cache grows, so a step with time to spare shows that as many following steps as fit into that time do not overrun.
 std::optional<Watchdog::Overrun> Watchdog::next(std::size_t i, std::int64_t from) const {
   constexpr std::int64_t kRounding = 2;  // ns
   const Watched& w = watched_[i];
@@ -69,7 +69,7 @@ void Watchdog::overrun(const Event& event) {
   const auto there = loop_.find(event.instance);
   if (!there) return;
   const std::size_t i = *there;
-  // The run may have been cut short since and another begun, or a slower clock have come into effect in a step before.
+  // The run may have been cut short and another begun, or a slower clock may have taken effect in an earlier step.
   const Watched& w = watched_[i];
   if (event.life != w.generation || engines_[i].run().steps == 0) return;
   if (engines_[i].report(event.at).sequence != w.sequence + event.step) return;

@@ -1,4 +1,5 @@
-// What needs no system: fixed clocks, plain routing, open or bounded admission, first come first served, no scaling.
+// Policies that belong to no paper: fixed clocks, plain routing, open or bounded admission, first come first served, no
+// scaling.
 #include <memory>
 
 #include "policy/admission/always.h"

@@ -52,7 +52,7 @@ void each_clock(const PolicyEntry& entry, const PolicyChoice& choice, Visit&& vi
   }
 }
 
-/// What is wrong with a clock on this instance; empty: nothing.
+/// Why a clock is not valid on this instance; empty: it is.
 std::string clock_problem(const ClockSetting& setting, const InstanceSpec& spec) {
   const GpuSpec& gpu = spec.gpu;
   const std::int32_t mhz = setting.on(spec).value();
@@ -133,8 +133,8 @@ Result<void> check_choice(const Recipe& recipe, SlotKind slot, const PolicyChoic
   return entry.admits ? entry.admits(options_in(entry, choice), from) : Result<void>();
 }
 
-/// Clocks that the recipe lists for its frequency policy to choose from by latency: were they measured? A clock that no
-/// belief is asked about, as that of idle instances, is no such choice.
+/// Whether the clocks that the frequency policy may choose by latency were measured. Clocks that are not chosen by a
+/// prediction, as for idle instances, are not checked.
 Result<void> check_believed(const Recipe& recipe, const InstanceSpec& spec) {
   const PolicyChoice& choice = frequency_of(recipe, spec.role);
   const PolicyEntry& entry = entry_of(SlotKind::Frequency, choice);
@@ -318,7 +318,8 @@ std::vector<MegaHertz> clocks_to_predict(const Recipe& recipe, const InstanceSpe
     clocks.insert(clocks.end(), more.begin(), more.end());
   }
   if (!clocks.empty()) return each_once(std::move(clocks));
-  // A policy that admits by forecast asks about the highest even where clocks are fixed, a router about that one.
+  // A policy that admits by forecast needs predictions at the highest clock even if clocks are fixed, a router at that
+  // one.
   if (needs_of_admission(recipe).latency) return spec.clocks;
   if (!needs_of_decode_routing(recipe).latency) return {};
   const PolicyChoice& decodes = recipe.decode_frequency;

@@ -269,7 +269,7 @@ TEST(BeliefsTest, AFileTakesThePlaceOfProfilingTheSimulatedEngineAndCountsWhatLi
   ASSERT_TRUE(write_file((folder / "belief.csv").string(), text));
   calibrate::PredictorOptions predictor;
   predictor.file = "belief.csv";
-  const auto ask = [&] {  // found beside the recipe
+  const auto ask = [&] {  // found next to the recipe
     return calibrate::believe_latency(predictor, {"measured", (folder / "measured.toml").string(), {}}, *model, {},
                                       clocks_to_predict(recipe(kEco), InstanceSpec{}));
   };

@@ -1,5 +1,5 @@
-// DynamoLLM: cluster and pool managers plan the fleet, an instance manager beside each engine chooses its clock; all by
-// one profile of the model.
+// DynamoLLM: cluster and pool managers plan the fleet, and an instance manager per engine chooses its clock, all by one
+// profile of the model.
 #include <array>
 #include <memory>
 #include <utility>

@@ -1,4 +1,4 @@
-// Every recipe the project ships loads, and suits every scenario whose GPUs it names no clock of.
+// Every shipped recipe loads, and is valid for every scenario with GPUs that it names no clock of.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -35,9 +35,9 @@ TEST(ShippedRecipes, EachLoadsAndSuitsEveryScenarioUnlessItNamesClocksOfAnA100) 
   }
 }
 
-/// VoltanaLLM's two clocks of an A100-80G, by name: reproductions rest on it. The 40 GB card's memory is slower, so
-/// that its knee, and with it the optimum of a decode, lies lower: somewhere in EnergyLLM's flat part, 810 to 1050 MHz,
-/// where the energy of its batches (power x time) stays within 9 % of its least.
+/// VoltanaLLM's two clocks of an A100-80G, by name: reproductions depend on them. The 40 GB card has slower memory, so
+/// its decode optimum is lower: somewhere in EnergyLLM's flat part, 810 to 1050 MHz, where the energy of its batches
+/// (power x time) is within 9 % of the least.
 TEST(ShippedRecipes, SweetAndMaximumOfTheA100AreThePapersClocks) {
   const auto eco = load_recipe("eco-freq", {}, kProject);
   ASSERT_TRUE(eco) << eco.error().message();

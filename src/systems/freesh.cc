@@ -1,5 +1,4 @@
-// FREESH: pools across sites every half hour, MIAD on each node, and orders of held requests that know how long service
-// takes.
+// FREESH: pools across sites every half hour, MIAD on each node, and queueing by predicted service time.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -19,7 +18,7 @@
 
 namespace wattle::systems {
 
-/// How a series goes on (predict/forecast/forecaster.h).
+/// The forecaster of a series (predict/forecast/forecaster.h).
 enum class Outlook : std::uint8_t { Last, Season, Template, Kalman, Ridge, Given };
 
 }  // namespace wattle::systems
@@ -61,7 +60,7 @@ using policy::ServiceOptions;
 constexpr config::Bounds kTime{0, 3'600'000};
 constexpr double kKwhPerMwh = 1000.0;
 
-/// Of policies whose options are, among others, LatencyLimitOptions.
+/// For policies whose options contain LatencyLimitOptions.
 template <typename Options>
 std::vector<config::Option<Options>> limit_options() {
   using L = policy::LatencyLimitOptions;
@@ -251,7 +250,7 @@ managers::SitePoolsOptions site_pools_options(const SitePlannerOptions& o) {
   return options;
 }
 
-/// Routing does not hear which partition is in force.
+/// Routing is not informed of the partition in force.
 bool bounds_one_partition(const PolicyChoice& routing) {
   return routing.policy == kRatedTurns && !options_of<RatedTurnsOptions>(routing).ratings.empty();
 }
@@ -373,7 +372,7 @@ Result<std::shared_ptr<managers::SitePools>> make_site_planner(const SitePlanner
   for (const auto& kind : fleet.kinds) problem.kinds.push_back(kind.gpu);
   for (const auto& name : fleet.sites)
     problem.sites.push_back({.name = name, .gpus = {}, .intensity = {}, .price_usd_per_kwh = {}});
-  if (!o.pairs.empty() && !o.ratings.empty()) return making.refuse("pairs", "scaling.ratings knows none of them");
+  if (!o.pairs.empty() && !o.ratings.empty()) return making.refuse("pairs", "scaling.ratings has none");
   const auto modes = add_modes({o.tensor_parallel, o.pairs, o.sweet}, making, setup);
   if (!modes) return std::unexpected(modes.error());
   for (const auto& machine : fleet.nodes) setup.nodes.push_back({machine.site, machine.kind, machine.gpus});

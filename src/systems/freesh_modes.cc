@@ -22,7 +22,7 @@ bool is_named(const SiteFleet& fleet, const PairShape& pair, const std::string& 
   return name == kEveryPair || name == gpu(pair.prefill) + "+" + gpu(pair.decode);
 }
 
-/// The number of the mode, which is added unless there is one like it.
+/// The index of the mode, which is added unless an equal one exists.
 std::size_t number_of(const SiteFleet& fleet, PoolMode made, std::vector<PoolMode>& modes,
                       managers::SitePoolsSetup& setup) {
   const auto like = [&](const PoolMode& mode) {

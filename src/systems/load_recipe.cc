@@ -21,7 +21,7 @@ using config::Entry;
 using config::OptionSpec;
 using config::Override;
 
-/// A file's own entries come after those of what it extends. Errors: with the place of the key `extends`.
+/// A file's own entries follow those of the file it extends. Errors: with the place of the key `extends`.
 Result<std::vector<Document>> read_chain(std::string_view text, const std::string& file,
                                          const config::Project& project) {
   std::vector<Document> chain;  // the file first
@@ -48,8 +48,8 @@ Result<std::vector<Document>> read_chain(std::string_view text, const std::strin
       return one == next || std::filesystem::equivalent(one, next, ignored);
     };
     if (std::ranges::any_of(seen, same)) {
-      return bad_input(where, fmt::format("extends = \"{}\" comes back to where it started: {} -> {}", *base,
-                                          fmt::join(seen, " -> "), next));
+      return bad_input(where,
+                       fmt::format("extends = \"{}\" is circular: {} -> {}", *base, fmt::join(seen, " -> "), next));
     }
     seen.push_back(next);
     document.entries.erase(extends);
@@ -58,7 +58,7 @@ Result<std::vector<Document>> read_chain(std::string_view text, const std::strin
     parsed = config::parse_toml(*base_text, next);
   }
   std::ranges::reverse(chain);
-  // What it is called and what for is each file's own.
+  // Name and description are not inherited.
   for (std::size_t i = 0; i + 1 < chain.size(); ++i) {
     std::erase_if(chain[i].entries, [](const Entry& e) { return e.key == "name"; });
   }
@@ -175,7 +175,7 @@ std::string place_of(const config::Origins& origins, const std::string& section,
 
 Error of_recipe(Error error, const Recipe& recipe) {
   if (recipe.origins && recipe.origins->has(error.where)) {
-    const std::string origin = recipe.origins->of(error.where);  // --set names the key itself
+    const std::string origin = recipe.origins->of(error.where);  // an error of --set names the key
     error.where = origin.ends_with(error.where) ? origin : fmt::format("{}: {}", origin, error.where);
   }
   if (!recipe.name.empty() && (recipe.file.empty() || error.message().find(recipe.file) == std::string::npos)) {

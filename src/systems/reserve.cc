@@ -25,7 +25,7 @@ std::vector<std::string> shares() {
   return all;
 }
 
-/// From what the recipe says down to a twentieth of it.
+/// Values from the recipe's own down to a twentieth of it.
 std::vector<std::string> falling(double own) {
   std::vector<std::string> all{""};
   for (int left = kFallingSteps - 1; left > 0; --left) {
@@ -37,7 +37,7 @@ std::vector<std::string> falling(double own) {
 /// The lowest that comparisons with fixed clocks try: the lowest that is known (docs/decisions/0047).
 constexpr ClockSetting kLowestFixed = ClockSetting::from_sweet(-1.0);
 
-/// From what the recipe says, on every instance of `phase`, up; where that is the sweet spot, from below it.
+/// Clocks from the recipe's own upwards, on every instance of `phase`; if that is the sweet spot, from below it.
 std::vector<std::string> clocks_from(const ClockSetting& own, Fleet fleet, bool prefill) {
   std::span<const MegaHertz> clocks;
   MegaHertz from{0}, lowest{0};

@@ -1,5 +1,5 @@
-// The ReTail-like baseline of throttLL'eM's evaluation: one object that lets everything in, knows each instance's queue
-// and chooses its clock by a regression of whole requests.
+// The ReTail-like baseline of throttLL'eM's evaluation: one object that admits all requests, tracks each instance's
+// queue and chooses its clock by a regression over whole requests.
 #include <memory>
 
 #include "policy/retail/retail.h"

@@ -60,7 +60,7 @@ class Writer {
   std::vector<std::uint8_t>& out_;
 };
 
-/// One field of a structure: its name in the map form, and where it goes. Order is the wire's.
+/// A field of a structure: its name in the map form, and its destination. The order is the wire's.
 struct Field {
   std::string_view name;
   std::int64_t* whole = nullptr;
@@ -108,7 +108,7 @@ void read_extra(MsgpackReader& in, FpmExtra& extra) {
   if (in.peek() != MsgpackReader::Kind::Map) return in.skip();
   StepYield yield;
   for (std::uint64_t left = in.map(); left > 0 && !in.failed(); --left) {
-    if (in.peek() != MsgpackReader::Kind::Text) {  // somebody else's map
+    if (in.peek() != MsgpackReader::Kind::Text) {  // an unrelated map
       in.skip();
       in.skip();
       continue;
@@ -296,7 +296,7 @@ StepReport to_step_report(const FpmMessage& m, InstanceId instance, Instant now)
   report.instance = instance;
   report.sequence = m.counter_id;
   report.start = now;
-  // An engine that says nothing of it reports what is over: it knows the wall time.
+  // Without this flag the report is of an ended step, because it contains the wall time.
   report.moment = m.extra.at_start.value_or(false) ? StepMoment::Starts : StepMoment::Ended;
   StepShape& shape = report.shape;
   shape.decode_requests = static_cast<std::int32_t>(m.scheduled.num_decode_requests);
@@ -306,7 +306,7 @@ StepReport to_step_report(const FpmMessage& m, InstanceId instance, Instant now)
   if (m.extra.prefill_context_tokens) {
     shape.prefill_context_tokens = *m.extra.prefill_context_tokens;
   } else if (shape.prefill_requests > 0) {
-    // Requests of equal size: each chunk reads its share of earlier tokens and, on average, half of itself.
+    // Requests of equal size: each chunk reads the tokens before it and, on average, half of itself.
     const double n = shape.prefill_requests;
     const double chunk = static_cast<double>(shape.prefill_tokens) / n;
     const double before = static_cast<double>(m.scheduled.sum_prefill_kv_tokens) / n;

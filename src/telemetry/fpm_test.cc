@@ -141,7 +141,7 @@ TEST(Fpm, AStepReportSurvivesTheWire) {
     if (r.shape.prefill_requests > 0) r.oldest_scheduled_arrival = now - Span(count());
     Bytes bytes;
     encode_fpm(to_fpm(r, "worker", now), bytes);
-    // Somebody else's decoder sees the same numbers.
+    // An independent decoder reads the same numbers.
     const json seen = json::from_msgpack(bytes);
     RC_ASSERT(seen[3] == r.sequence);
     RC_ASSERT(seen[5][4] == r.shape.decode_requests);
@@ -193,7 +193,7 @@ TEST(Fpm, SaysWhatAStepGaveItsRequestsWhereThatMakesSense) {
   EXPECT_EQ(to_step_report(decode_fpm(bytes).value(), InstanceId(0), Instant()).yield, report.yield);
 }
 
-/// A host that vanishes says nothing; nor does a subscriber, of whom nothing is ever wanted.
+/// A host that vanishes sends nothing, and a subscriber sends nothing anyway, so only probes detect it.
 TEST(Fpm, AConnectionThatSaysNothingIsProbed) {
   auto publisher = FpmPublisher::bind("tcp://127.0.0.1:*", "w").value();
   const std::string at = publisher.endpoint();

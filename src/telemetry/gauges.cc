@@ -43,7 +43,7 @@ const Name* find(const Name (&names)[N], std::string_view text) {
   return found == std::end(names) ? nullptr : found;
 }
 
-/// What is no count, or more than any engine holds, is not taken.
+/// Ignores values that are no count, or more than any engine holds.
 void take(LoadGauges& into, Gauge gauge, double value) {
   if (!std::isfinite(value) || value < 0.0 || value > 1e12) return;
   const auto count = [value](std::optional<std::int32_t>& to) {

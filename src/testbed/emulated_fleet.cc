@@ -147,7 +147,7 @@ Result<void> EmulatedFleet::emulate_gpus(const FleetPlan& plan) {
   return {};
 }
 
-/// As many slots as a node's GPUs hold of each shape that may stand there; without [[node]]s each place has its own.
+/// Reserves slots for each shape that a node may hold; without [[node]]s, for each place.
 Result<void> EmulatedFleet::place_engines(const FleetPlan& plan) {
   const auto& scenario = plan.scenario.scenario;
   if (plan.scales && !scenario.nodes.empty()) {
@@ -262,7 +262,7 @@ Result<void> EmulatedFleet::start_control(const FleetPlan& plan) {
   for (const auto& engine : engines_) {
     agent.insert(agent.end(), {"--engine", fmt::format("{}={}@{}", engine.fpm, fmt::join(engine.gpus, ","),
                                                        role_name(engine.role))});
-    if (plan.scales) continue;  // the planner tells the gateway of its engines
+    if (plan.scales) continue;  // the planner announces its engines to the gateway
     gateway.insert(gateway.end(), {"--worker", fmt::format("{}={},fpm={},tp={},bootstrap={}", engine.url,
                                                            role_name(engine.role), engine.fpm, engine.gpus.size(),
                                                            engine.url.substr(engine.url.rfind(':') + 1))});
@@ -300,7 +300,7 @@ Result<void> EmulatedFleet::build(const FleetPlan& plan) {
     if (auto ok = start_planner(plan); !ok) return ok;
   }
   caller_ = std::make_unique<launch::AdminCaller>();  // a thread: not before the last child is started
-  // 200: the gateway knows a live engine of each role.
+  // 200 means that the gateway has a live engine of each role.
   const auto healthy = [this] {
     const auto answer = caller_->call(gateway_url_, "GET", "/health");
     return answer && answer->status == 200;

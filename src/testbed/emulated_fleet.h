@@ -1,6 +1,6 @@
 #pragma once
-// The fleet that `wattle up` runs: mock engines, agent, gateway and, where engines come and go, a planner, as processes
-// of this binary that speak over loopback; their GPUs are virtual.
+// The fleet that `wattle up` runs: mock engines, agent, gateway and, if the fleet scales, a planner, as processes of
+// this binary that communicate over loopback; their GPUs are virtual.
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -24,7 +24,7 @@ struct FleetEngine {
   std::string site;  ///< name; empty: the first
 };
 
-/// What the fleet is built from.
+/// The fleet's configuration.
 struct FleetPlan {
   const config::LoadedScenario& scenario;
   std::string config;  ///< the scenario's name or file, for processes that load it themselves
@@ -34,10 +34,10 @@ struct FleetPlan {
   std::string journal;           ///< run directory the gateway writes; empty: none
   std::uint16_t port = 0;
   std::uint16_t admin_port = 0;
-  bool scales = false;  ///< engines come and go under a planner, each in its own place
+  bool scales = false;  ///< a planner starts and ends engines, each in a place of its own
 };
 
-/// The fleet, its processes and their files in `folder`; ends and removes them when it goes.
+/// The fleet, its processes and their files in `folder`; the destructor ends and removes them.
 class EmulatedFleet {
  public:
   explicit EmulatedFleet(WorkingFolder folder) : working_(std::move(folder)), folder_(working_.path()) {}
@@ -45,24 +45,24 @@ class EmulatedFleet {
   EmulatedFleet(const EmulatedFleet&) = delete;
   EmulatedFleet& operator=(const EmulatedFleet&) = delete;
 
-  /// Whether this machine cannot emulate such a fleet, or a port is taken; for before anything slow. Errors: of
-  /// build().
+  /// Fails if this machine cannot emulate such a fleet, or a port is taken; called before slow preparations. Errors:
+  /// those of build().
   [[nodiscard]] static Result<void> check(const config::LoadedScenario& scenario, bool scales,
                                           const std::vector<std::uint16_t>& ports);
-  /// Front to back: no new requests, then nobody to change clocks, then the engines.
+  /// Ends the gateway first, then the agent and the planner, then the engines.
   void end();
-  /// Starts everything; returns once the gateway knows a live engine of each role. Errors: a fleet this machine cannot
-  /// emulate, a process that does not come up (with its last words).
+  /// Starts everything; returns when the gateway has a live engine of each role. Errors: a fleet that this machine
+  /// cannot emulate, a process that does not start (with the last line of its log).
   [[nodiscard]] Result<void> build(const FleetPlan& plan);
   /// The GPUs of each engine that runs now.
   [[nodiscard]] std::vector<std::vector<std::string>> running();
   /// Does some engine start or drain just now? Never where there is no planner.
   [[nodiscard]] bool switching();
-  /// What the gateway's ledger has booked so far. Nothing: it does not answer, or no meter has been read yet.
+  /// What the gateway's ledger has booked so far. None: no response, or no meter has been read yet.
   struct Booked {
     double energy_j = 0.0;
     double gpu_s = 0.0;
-    double unmetered_s = 0.0;  ///< of its engines; what they drew then is not in energy_j
+    double unmetered_s = 0.0;  ///< of its engines; energy drawn in that time is not in energy_j
   };
   [[nodiscard]] std::optional<Booked> booked();
   [[nodiscard]] const std::string& gateway_url() const { return gateway_url_; }
@@ -73,7 +73,7 @@ class EmulatedFleet {
  private:
   /// The one line of JSON in which a process says where it listens.
   Result<nlohmann::json> launch(const std::string& name, const std::vector<std::string>& arguments);
-  nlohmann::json planned();  ///< the planner's engines, as it tells them
+  nlohmann::json planned();  ///< the planner's engines, from its API
   Result<void> emulate_gpus(const FleetPlan& plan);
   Result<void> place_engines(const FleetPlan& plan);
   void reserve(std::size_t pool, std::int32_t first_gpu, NodeId node, const FleetPlan& plan);
@@ -92,7 +92,8 @@ class EmulatedFleet {
   std::unique_ptr<launch::AdminCaller> caller_;
 };
 
-/// Whether a fleet that scales is still on its way from what it began with: until then two engines do one's work.
+/// Whether a fleet that scales is still in its first transition, in which old and new engines draw power for the same
+/// load.
 class FirstSwitch {
  public:
   explicit FirstSwitch(bool scales) : over_(!scales) {}

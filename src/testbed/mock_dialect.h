@@ -1,6 +1,6 @@
 #pragma once
-// How engines word the same answer: chunks of a stream, whole answers, errors. As recorded of vLLM 0.32 and llama.cpp;
-// of SGLang, which does not run without a GPU, as its source has it. Pure.
+// How engines format the same response: chunks of a stream, whole answers, errors. As recorded from vLLM 0.32 and
+// llama.cpp; SGLang's, which does not run without a GPU, from its source. Pure.
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -38,13 +38,13 @@ class Wording {
   Wording() = default;
   Wording(Dialect dialect, bool chat, std::string_view id, std::string_view model, std::int64_t created);
 
-  /// What comes before the first token.
+  /// The chunk before the first token.
   [[nodiscard]] std::string opening() const;
   /// `last`: the finish reason where this is the last token; else null.
   [[nodiscard]] std::string token(std::string_view text, const char* last) const;
-  /// What comes after the last token. `usage`: null where it was not asked for.
+  /// The chunks after the last token. `usage`: null if not requested.
   [[nodiscard]] std::string closing(const char* finish_reason, const Usage* usage) const;
-  /// What comes instead of the rest when the engine behind the server has died.
+  /// The rest of a stream whose engine has died.
   [[nodiscard]] std::string broken(std::string_view message) const;
   [[nodiscard]] nlohmann::json whole(std::string_view text, const char* finish_reason, const Usage& usage) const;
 

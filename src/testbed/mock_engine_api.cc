@@ -133,7 +133,7 @@ void MockApi::handle(const std::shared_ptr<net::Exchange>& exchange) {
   }
 }
 
-/// What monitoring asks for.
+/// Endpoints for monitoring.
 void MockApi::state(const std::shared_ptr<net::Exchange>& exchange, std::string_view path) {
   const auto now = engine_->counts();
   if (path == "/health") {
@@ -296,7 +296,7 @@ void MockApi::completion(const std::shared_ptr<net::Exchange>& exchange, bool ch
 void MockApi::client_gone(engine::Tag tag) {
   if (const auto fetch = fetching_.extract(tag)) {
     ++metrics_.finished_abort;
-    if (fetch.mapped()) fetch.mapped()->cancel();  // the prefill side hears of it
+    if (fetch.mapped()) fetch.mapped()->cancel();  // closes the connection to the prefill side
     return;
   }
   const auto found = completions_.find(tag);
@@ -320,7 +320,7 @@ void MockApi::start(std::unique_ptr<Completion> completion) {
   job.prompt_tokens = completion->prompt;
   job.output_tokens = completion->output;
   if (options_.role == Role::Prefill) {
-    // A request with more tokens to come keeps its KV here after the first one; one without is done with it.
+    // A request with more tokens to come keeps its KV here after the first token; others free it.
     job.output_tokens = completion->to_be_pulled ? 2 : 1;
     completion->output = 1;
   }
@@ -382,7 +382,7 @@ void MockApi::on_event(const engine::Event& event) {
 
 void MockApi::answer_prefill(engine::Tag tag) {
   Completion& completion = *completions_.at(tag);
-  if (completion.gone) {  // nobody comes for the KV
+  if (completion.gone) {  // nobody will fetch the KV
     loop_.post([this, tag, alive = alive_] {
       if (*alive) engine_->release(tag);
     });

@@ -1,7 +1,7 @@
 #pragma once
 // OpenAI's API in front of a RealTimeEngine, as vLLM serves it: completions, chat, models, health, metrics, and both
 // sides of two prefill/decode contracts: vLLM's NIXL pull (kv_transfer_params) and SGLang's bootstrap (bootstrap_room),
-// whose meeting place is our own port. All on one loop.
+// for which our own port is the bootstrap server. All on one loop.
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -87,7 +87,7 @@ class MockApi final : public RealTimeEngine::Listener {
   std::unordered_map<engine::Tag, std::unique_ptr<Completion>> completions_;
   std::unordered_map<std::string, engine::Tag> held_kv_;                      ///< prefilled, waiting to be pulled
   std::unordered_map<std::string, std::shared_ptr<net::Exchange>> in_rooms_;  ///< pulls that came before their prefill
-  std::unordered_map<engine::Tag, std::shared_ptr<net::Call>> fetching_;      ///< decode legs whose KV is on its way
+  std::unordered_map<engine::Tag, std::shared_ptr<net::Call>> fetching_;  ///< decode legs whose KV is being transferred
   Instant link_free_;
   engine::Tag next_tag_ = 1;
   std::uint64_t next_id_ = 1;

@@ -52,7 +52,7 @@ std::string EngineMetrics::text(const std::string& model, const RealTimeEngine::
   e2e.write(out, "vllm:e2e_request_latency_seconds", labels);
   prompt.write(out, "vllm:request_prompt_tokens", labels);
   generation.write(out, "vllm:request_generation_tokens", labels);
-  // Ours: what no engine tells, for tests and demonstrations.
+  // Our own metrics, which real engines do not have, for tests and demonstrations.
   one("wattle_mock_engine_clock_mhz", "gauge", now.clock.value());
   one("wattle_mock_engine_power_watts", "gauge", to_watts(now.power).value());
   one("wattle_mock_engine_steps_total", "counter", now.steps);

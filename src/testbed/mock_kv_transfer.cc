@@ -76,7 +76,7 @@ void MockApi::pull(const std::shared_ptr<net::Exchange>& exchange) {
                                              : "";
   const auto held = held_kv_.find(key);
   if (held == held_kv_.end() && in_room) {
-    if (!in_rooms_.emplace(key, exchange).second) return refuse(exchange, 409, "somebody waits in that room already");
+    if (!in_rooms_.emplace(key, exchange).second) return refuse(exchange, 409, "another request waits in that room");
     const auto leave = [this, key, exchange, alive = alive_](int status, const char* what) {
       if (!*alive) return;
       const auto waiting = in_rooms_.find(key);
@@ -134,7 +134,7 @@ void MockApi::open_room(engine::Tag tag) {
   });
 }
 
-/// The prefill side of SGLang's contract ends without a hand-over; a decode engine that waits for it hears so at once.
+/// The prefill side of SGLang's contract ends without a hand-over; a waiting decode engine is notified at once.
 void MockApi::give_up_kv(engine::Tag tag, const char* why) {
   const auto found = completions_.find(tag);
   if (found == completions_.end()) return;

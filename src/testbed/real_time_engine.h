@@ -15,8 +15,8 @@ struct RealTimeEngineOptions {
   Role role = Role::Colocated;
   engine::EngineOptions engine;
   std::vector<std::int32_t> gpus = {0};  ///< indices on the board: the tensor-parallel group
-  /// Ended: as engines come, with a heartbeat every second of being idle; Starts: as with a scheduler plugin, which
-  /// also says at once that it is idle.
+  /// Ended: like engines, with a heartbeat every second while idle; Starts: like a scheduler plugin, which also reports
+  /// idling at once.
   StepMoment reports = StepMoment::Ended;
 };
 

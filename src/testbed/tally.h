@@ -1,6 +1,6 @@
 #pragma once
-// What the virtual GPUs of a fleet do just now, by their own readings. What they have drawn is for the gateway's ledger
-// to say (EmulatedFleet::booked).
+// Present state of a fleet's virtual GPUs, by their readings. Energy comes from the gateway's ledger
+// (EmulatedFleet::booked).
 #include <string>
 #include <vector>
 

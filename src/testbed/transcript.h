@@ -25,15 +25,15 @@ class Transcript {
   [[nodiscard]] const RecordedAnswer* find(std::string_view name) const;
   [[nodiscard]] std::size_t size() const { return answers_.size(); }
 
-  /// What was recorded under the name that the X-Wattle-Transcript header says or, without one, for a request of this
-  /// kind; a stream event by event. 404 where there is nothing of the kind.
+  /// Sends the recording that the X-Wattle-Transcript header names or, without the header, one for a request of this
+  /// kind; a stream event by event. 404 if there is none.
   void answer(const std::shared_ptr<net::Exchange>& exchange) const;
 
  private:
   std::map<std::string, RecordedAnswer, std::less<>> answers_;
 };
 
-/// The section in which recorded answers to such a request are.
+/// The section that holds recorded answers to such a request.
 [[nodiscard]] std::string_view section_of(std::string_view method, std::string_view path, std::string_view body);
 
 }  // namespace wattle::testbed

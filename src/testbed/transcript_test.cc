@@ -104,7 +104,7 @@ nlohmann::json shape_of(const nlohmann::json& value) {
   return value.type_name();
 }
 
-/// Every member of `ours` is in `theirs`, of the same kind; nulls and what they have beyond are nobody's concern.
+/// Every member of `ours` is in `theirs` with the same type; nulls and further members of `theirs` are ignored.
 void expect_within(const nlohmann::json& ours, const nlohmann::json& theirs, const std::string& where) {
   if (ours.is_object()) {
     ASSERT_TRUE(theirs.is_object()) << where << ": " << theirs;

@@ -27,7 +27,7 @@ void remove_left(const fs::path& parent, const std::string& prefix) {
   }
 }
 
-/// False: somebody who took it for left has removed it between its making and our lock.
+/// False: another process took the folder for abandoned and removed it between its creation and our lock.
 bool is_there(const fs::path& file, const FileLock& lock) {
   struct stat named {};
   struct stat held {};
@@ -46,7 +46,7 @@ Result<WorkingFolder> WorkingFolder::make(const fs::path& parent, const std::str
           path, fmt::format("cannot be made: {}; set TMPDIR to a folder you may write to", std::strerror(errno)));
     }
     const fs::path file = fs::path(path) / kLock;
-    auto lock = FileLock::take(file.string(), "is held by somebody else", 5);
+    auto lock = FileLock::take(file.string(), "is locked by another process", 5);
     if (lock && is_there(file, *lock)) return WorkingFolder(path, std::move(*lock));
     std::error_code code;
     if (!lock && fs::exists(path, code)) return std::unexpected(lock.error());

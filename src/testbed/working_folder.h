@@ -8,9 +8,8 @@
 
 namespace wattle::testbed {
 
-/// Removed with this object. Those that processes left which were killed are removed by the next make(): a folder is
-/// its owner's for as long as that holds the lock in it, so that no process id is asked for that may be another's by
-/// now.
+/// Removed with this object. make() also removes folders of processes that were killed: a folder belongs to its owner
+/// as long as that holds the lock in it. (Process ids could have been reused.)
 class WorkingFolder {
  public:
   /// parent/PREFIX-XXXXXX, new. First removes what dead owners left under that prefix. Errors: External, it cannot be

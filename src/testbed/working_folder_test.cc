@@ -23,7 +23,7 @@ class WorkingFolders : public testing::Test {
   fs::path parent_;
 };
 
-/// One whose owner was killed, with a file in it.
+/// A folder whose owner was killed, with a file in it.
 fs::path left_by_a_killed_owner(const fs::path& parent) {
   int ends[2] = {-1, -1};
   EXPECT_EQ(pipe(ends), 0);
@@ -49,7 +49,7 @@ fs::path left_by_a_killed_owner(const fs::path& parent) {
 TEST_F(WorkingFolders, AreRemovedOnceTheirOwnerIsDeadAndOnlyThen) {
   const fs::path left = left_by_a_killed_owner(parent_);
   ASSERT_TRUE(fs::exists(left / "engine.log"));
-  fs::create_directories(parent_ / "up-strange");  // nobody's that we know of
+  fs::create_directories(parent_ / "up-strange");  // not created by us
   fs::create_directories(parent_ / "other");
   {
     const auto mine = WorkingFolder::make(parent_, "up");

@@ -147,7 +147,8 @@ Result<Board> Board::open(const BoardSpec& spec) {
     }
     if (errno != ENOENT) return external_failure(spec.path, std::string("cannot open: ") + std::strerror(errno));
 
-    // Build the board beside its name and link it in: nobody ever sees half of one, and one of two creators wins.
+    // Creates the board under a temporary name and links it, so that it is never visible half-made and one of two
+    // creators wins.
     std::string draft = spec.path + ".XXXXXX";
     const int draft_fd = mkostemp(draft.data(), O_CLOEXEC);
     if (draft_fd < 0) return external_failure(spec.path, std::string("cannot create: ") + std::strerror(errno));
@@ -320,7 +321,7 @@ Picojoules Board::energy(std::int32_t gpu) const { return Picojoules(read(gpu).e
 
 Picojoules Board::energy_at(std::int32_t gpu, Instant t) const {
   Gpu& device = shared_->gpus[static_cast<std::size_t>(gpu)];
-  // Brought up to t if t lies after the newest change, else left at that change; the lock is held while we look back.
+  // Brought up to t if t is after the newest change, otherwise left at that change; locked while the past is read.
   const Update update(*shared_, device, t.ns(), Update::For::Reading);
   if (update.slot.since_ns <= t.ns()) return Picojoules(update.slot.energy_pj);
   // The first point after t, by binary search; energy is linear between points.

@@ -4,7 +4,7 @@ namespace wattle::workload {
 
 std::unique_ptr<LengthSource> azure_conversation_lengths(std::uint64_t seed) {
   // Tokens at each share of requests. The steps (about 400, 1,050 and 4,080 prompt tokens; 90 and 400 output tokens)
-  // are the services behind the trace, and what a lognormal would lose.
+  // come from the services behind the trace; a lognormal would lose them.
   QuantileTable prompts({{0.000, 2},    {0.010, 29},   {0.025, 120},  {0.050, 181},   {0.100, 207},
                          {0.150, 372},  {0.200, 387},  {0.300, 403},  {0.350, 414},   {0.400, 703},
                          {0.450, 984},  {0.500, 1020}, {0.600, 1071}, {0.700, 1130},  {0.750, 1189},

@@ -8,7 +8,7 @@
 namespace wattle::workload {
 namespace {
 
-/// Windows of 10 s with so many evenly spaced requests each, lengths counting up.
+/// Windows of 10 s, each with this number of evenly spaced requests, lengths counting up.
 std::vector<TraceRow> windows(const std::vector<int>& requests) {
   std::vector<TraceRow> rows;
   for (std::size_t w = 0; w < requests.size(); ++w) {

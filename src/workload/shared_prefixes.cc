@@ -29,7 +29,7 @@ PromptContent SharedPrefixes::draw(std::int32_t prompt_tokens) {
   return content;
 }
 
-/// The conversation has come so far; a new one takes the place of the one begun longest ago.
+/// Stores the conversation's present state; a new conversation replaces the oldest.
 void SharedPrefixes::keep(PromptContent content, std::size_t place, bool goes_on) {
   if (options_.session_share == 0.0) return;
   if (goes_on) {

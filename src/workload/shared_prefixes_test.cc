@@ -77,7 +77,7 @@ TEST(SharedPrefixes, ATurnOfAConversationBeginsWithTheOneBefore) {
   for (std::size_t i = 0; i < rows.size(); ++i) {
     if (known[i] == 0) continue;
     ++turns;
-    const auto& chain = rows[i].content->chain;  // it goes on with one of the rows before, as far as both reach
+    const auto& chain = rows[i].content->chain;  // it continues an earlier row, as far as both are known
     const bool one = std::any_of(rows.begin(), rows.begin() + static_cast<std::ptrdiff_t>(i), [&](const TraceRow& r) {
       const auto& other = r.content->chain;
       return std::min(other.size(), chain.size()) == known[i] && other[known[i] - 1] == chain[known[i] - 1];

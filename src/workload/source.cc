@@ -122,7 +122,7 @@ class SyntheticSource final : public RequestSource {
         ++shaper_.stats.outside_slice;
         continue;
       }
-      if (shaper_.after_slice(now_)) {  // arrivals ascend: nothing later lies in the slice, so nothing more is drawn
+      if (shaper_.after_slice(now_)) {  // arrivals ascend, so no later one is in the slice
         ++shaper_.stats.outside_slice;
         left_ = 0;
         break;
@@ -197,7 +197,7 @@ class Copies final : public RequestSource {
       : from_(std::move(from)), copies_(copies), spread_(spread), random_(seed, "workload.copies") {}
 
   std::optional<TraceRow> next() override {
-    // Nothing that is still to be read can come before what has been read last.
+    // No row that is still to be read can arrive before the last one read.
     while (!ended_ && (waiting_.empty() || waiting_.top().row.arrival > read_)) read();
     if (waiting_.empty()) return std::nullopt;
     const TraceRow row = waiting_.top().row;
@@ -233,7 +233,7 @@ class Copies final : public RequestSource {
       TraceRow copy = *row;
       if (i > 0) {
         copy.arrival += Span::from_seconds(random_.uniform() * spread_.seconds());
-        copy.content = salted(copy.content, static_cast<std::uint64_t>(i));  // said by somebody else
+        copy.content = salted(copy.content, static_cast<std::uint64_t>(i));  // as if from another client
       }
       waiting_.push({copy, order_++});
     }
@@ -402,7 +402,7 @@ static Result<std::unique_ptr<RequestSource>> make_plain_source(const WorkloadOp
   if (auto ok = check_shaping(options); !ok) return std::unexpected(ok.error());
   if (!options.trace.empty()) {
     if (!options.synthetic.empty()) {
-      return bad_input("workload.synthetic", "is set beside workload.trace; keep one of the two");
+      return bad_input("workload.synthetic", "is set together with workload.trace; keep one of the two");
     }
     if (options.format == TraceFormat::Counts) return make_counts_source(options, data_dir, base_dir, seed);
     return make_trace_source(options, data_dir, base_dir);

@@ -1,4 +1,4 @@
-// The formats' names, and telling one from another.
+// Names of the formats, and their detection.
 #include <fmt/core.h>
 
 #include <array>

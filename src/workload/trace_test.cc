@@ -29,7 +29,7 @@ void expect_rows(const Trace& trace, const std::vector<TraceRow>& expected) {
   }
 }
 
-/// An Azure trace with one sound row and then this one, whose error is wanted.
+/// The error of an Azure trace with one valid row and this one.
 std::string azure_error(const std::string& row) {
   return error_of(TraceFormat::Azure,
                   "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:15:46.6805900,374,44\n" + row);

@@ -109,7 +109,7 @@ TEST_F(ActuatorTest, TellsWorkFromWaiting) {
   const auto before = actuator.stats()[0];
   EXPECT_EQ(before.report_to_applied_cpu_ns.count(), 1);
 
-  // A report whose decision waits: late by the wall's clock, hardly any work.
+  // A report whose decision waits: late by wall time, hardly any CPU time.
   constexpr Span kLong = Span::ms(400);
   Instant arrived = net::steady_now();
   actuator.begins();
@@ -158,7 +158,7 @@ TEST_F(ActuatorTest, ForbiddenIsReportedOnceAndNeverRetried) {
   EXPECT_EQ(board().calls(0).sets, 0) << "although the driver would have allowed the second one";
 }
 
-/// Of a GPU that is locked: whatever the driver says to the next clock, the lock must not stay what it was.
+/// For a locked GPU: whatever the driver answers to the next clock, the old lock must not remain.
 TEST_F(ActuatorTest, ALockThatCannotBeChangedAnyMoreIsTakenOff) {
   for (const auto& [code, limits_power] : {std::pair{node::nvml::kNoPermission, false},
                                            {node::nvml::kNoPermission, true},

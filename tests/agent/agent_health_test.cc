@@ -1,4 +1,4 @@
-// What a whole agent says of itself over HTTP.
+// A whole agent's state over HTTP.
 #include <atomic>
 #include <memory>
 #include <thread>
@@ -17,7 +17,7 @@ struct Nowhere final : journal::Sink {};
 
 class AgentHealth : public BoardFixture {};
 
-/// An agent with one engine on both GPUs, whose clock is leased.
+/// An agent with one engine on both GPUs and a leased clock.
 struct Running {
   Nowhere nowhere;
   std::unique_ptr<node::Agent> agent;
@@ -83,7 +83,7 @@ TEST_F(AgentHealth, AClockThatCannotBeReadIsNobodyElsesDoing) {
   board().inject(0, virtual_gpu::FaultPoint::Get, node::nvml::kUnknown);
   lease(600);
   std::this_thread::sleep_for(
-      std::chrono::milliseconds(2'000));  // a lock that shows after 1.5 s is not somebody else's
+      std::chrono::milliseconds(2'000));  // a lock that shows after 1.5 s is not another process's
   EXPECT_EQ(board().calls(0).sets, board().calls(1).sets) << "what was read last is no clock of now";
   board().inject(0, virtual_gpu::FaultPoint::Get, 0);
 }

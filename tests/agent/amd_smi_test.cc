@@ -13,7 +13,7 @@ namespace {
 using node::GpuStatus;
 using virtual_gpu::FaultPoint;
 
-/// By the version whose structures the library has.
+/// By version of the library's structures.
 class AmdSmiTest : public BoardFixture, public ::testing::WithParamInterface<const char*> {
  protected:
   void SetUp() override {

@@ -29,7 +29,7 @@ class BoardFixture : public ::testing::Test {
   }
   void TearDown() override {
     board_.reset();
-    // The whole folder: a guardian that is only now starting must not find a place to make a board of its own.
+    // The whole folder: a guardian that is only now starting must not create a board of its own.
     std::error_code ignored;
     std::filesystem::remove_all(folder_, ignored);
   }

@@ -1,4 +1,4 @@
-// Locks come off whatever happens: real processes, real kill -9.
+// Locks are released whatever happens: real processes, real kill -9.
 #include "node/keeper.h"
 
 #include <fcntl.h>
@@ -76,7 +76,7 @@ class Keeper : public BoardFixture {
 };
 
 TEST_F(Keeper, KillNineOfTheAgentUnlocksItsGpusAndNoOther) {
-  board().lock_clocks(1, MegaHertz(900), MegaHertz(900));  // somebody else's
+  board().lock_clocks(1, MegaHertz(900), MegaHertz(900));  // set by another process
   const Process agent = lock_in_another_process({"0"});
   ASSERT_GT(agent.guardian, 0) << agent.said;
   EXPECT_TRUE(board().locked(0));
@@ -201,7 +201,7 @@ TEST_F(Keeper, AnUnreadableStateFileStopsTheStartAndStaysAsItIs) {
     EXPECT_EQ(std::string(std::istreambuf_iterator<char>(in), {}), text);
   }
   unlink(state_.c_str());
-  mkdir(state_.c_str(), 0755);  // readable by nobody as a file
+  mkdir(state_.c_str(), 0755);  // not readable as a file
   EXPECT_FALSE(node::LockKeeper::start(options_, nvml_));
   rmdir(state_.c_str());
   EXPECT_TRUE(node::LockKeeper::start(options_, nvml_)) << "no file at all is conclusive: nothing is locked";

@@ -77,7 +77,7 @@ TEST_F(Meter, WindowsOfASecondAndMoreAreWithinTwoPercentOfTheTruth) {
   EXPECT_GT(worst_naive, 0.05) << "else this test shows nothing";
 }
 
-/// A board whose only power reading is the mean of a second, as of an H100 under an older driver.
+/// A board whose only power reading is the mean of a second, like an H100 under an older driver.
 class MeanMeter : public Meter {
  protected:
   [[nodiscard]] std::string spec_suffix() const override {
@@ -86,8 +86,8 @@ class MeanMeter : public Meter {
 };
 
 TEST_F(MeanMeter, TheLiveLedgerBooksShortWindowsWithinTwoPercentThoughThePowerReadingIsTheMeanOfASecond) {
-  // What the agent does every 5 ms, while an engine works under a clock that is locked again now and then: what it
-  // draws follows the clock once the transition is over. The gateway asks it every 50 ms, and its ledger books.
+  // The agent's measurement every 5 ms, while an engine works and its clock changes now and then: power follows the
+  // clock after the transition. The gateway reads it every 50 ms, and its ledger books.
   struct Reading {
     Instant at;
     double truth, booked, uncorrected, counter;
@@ -101,7 +101,7 @@ TEST_F(MeanMeter, TheLiveLedgerBooksShortWindowsWithinTwoPercentThoughThePowerRe
     board().set_activity(index, Milliwatts(70'000), MegaHertz(1980), 0, Span::s(10));
     board().set_time(board().now() + Span::us(1'100'000 + static_cast<std::int64_t>(random.below(100'000))));
     node::EnergyMeter meter(node::PowerReading::OneSecondMean);
-    node::EnergyMeter uncorrected;  // takes the mean for what is drawn now
+    node::EnergyMeter uncorrected;  // takes the mean as present power
     journal::Sink nobody;
     gateway::LiveLedger ledger(std::vector<carbon::SiteRates>(1), nobody);
     ledger.add_instance(1, SiteId{0}, Instant());

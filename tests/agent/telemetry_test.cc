@@ -162,7 +162,7 @@ TEST_F(AgentTest, ReportsMoveTheClockSilenceRaisesItAndTheEndReleasesIt) {
   unlink((path_ + ".state.lock").c_str());
 }
 
-/// Neither 0 nor what it was before: its energy goes on once the meters can be read again.
+/// Neither 0 nor the last value: energy continues once the meters can be read again.
 TEST_F(AgentTest, WhatMetersCannotSayIsUnknown) {
   node::AgentOptions options;
   options.keeper.library = FAKE_NVML;

@@ -1,5 +1,5 @@
-"""Two processes, mock engine and agent, over the fake NVML: a lower lock slows the engine's tokens and lowers its watts;
-an agent killed with -9 leaves no lock behind; one asked to end takes its own locks off; an engine killed with -9 leaves
+"""Two processes, mock engine and agent, over the fake NVML: a lower lock slows the engine's tokens and lowers its power;
+after kill -9 of the agent no lock remains; an agent that is terminated releases its locks; an engine killed with -9 leaves
 an idle GPU."""
 import json
 import os
@@ -69,20 +69,20 @@ def main() -> None:
             joules = metric(admin["admin"], "wattle_agent_gpu_energy_joules_total")
             assert joules > 0, joules
 
-            # Killed with -9: the guardian takes the lock off and goes home.
+            # Killed with -9: the guardian releases the lock and exits.
             agent.kill()
             agent.wait()
             eventually("the lock is off after kill -9", lambda: clock() == 1410)
             eventually("the guardian has gone", lambda: not os.path.exists(f"/proc/{admin['guardian_pid']}"))
 
-            # Asked to end: the agent does it itself.
+            # Terminated: the agent releases the lock itself.
             agent, admin = node.agent(at["fpm"], 600)
             eventually("locked again", lambda: clock() == 600)
             agent.send_signal(signal.SIGTERM)
             assert agent.wait(PATIENCE_S) == 0
             eventually("the lock is off after SIGTERM", lambda: clock() == 1410)
 
-            # The engine's turn: what it drew ends with it.
+            # Killed engine: its power draw ends with it.
             agent, admin = node.agent(at["fpm"], 600)
             power = lambda: metric(admin["admin"], "wattle_agent_gpu_power_watts")
             eventually("the meter has read", lambda: "\nwattle_agent_gpu_power_watts" in get(admin["admin"] + "/metrics"))

@@ -1,5 +1,5 @@
-"""The Grafana dashboard and the alert rules ask for series that exist: a real Prometheus scrapes gateway and agent and answers
-every query of every panel. Exit 77 (skipped) where there is no Prometheus and none can be downloaded."""
+"""The Grafana dashboard and the alert rules use existing series only: a real Prometheus scrapes gateway and agent and answers
+every query of every panel. Exit 77 (skipped) if there is no Prometheus and none can be downloaded."""
 import argparse
 import json
 import os
@@ -17,7 +17,7 @@ MODEL = "llama-3.1-8b"
 
 
 def prometheus(folder: pathlib.Path) -> tuple[str, str] | None:
-    """Debian's, installed or else unpacked beside the build: installing it would start a service."""
+    """Debian's Prometheus, installed or else unpacked in the build folder: installing it would start a service."""
     if shutil.which("prometheus") and shutil.which("promtool"):
         return "prometheus", "promtool"
     binaries = folder / "usr" / "bin"

@@ -1,5 +1,5 @@
-"""One file for gateway and agent (--config): they start from it, the command line wins over it, wrong lines are named, and
-an agent that believes something else is noticed. `wattle init` writes such a file from what runs here."""
+"""One file for gateway and agent (--config): both start from it, the command line takes precedence, errors name the line, and an
+agent with different beliefs is reported. `wattle init` writes such a file for the processes that run here."""
 import argparse
 import json
 import os
@@ -46,7 +46,7 @@ def main() -> None:
         assert metric(at["admin"], "wattle_gateway_agents_differ") == 0
         assert metric(at_agent["admin"], "wattle_agent_other_gpus") == 0, "the board is an A100-80G's, as the file says"
 
-        # Another recipe and objective on the command line of the agent: the gateway sees that, says so, and sees it end.
+        # Another recipe and objective on the command line of the agent: the gateway reports the difference, and its end.
         admin = at_agent["admin"].removeprefix("http://")
         agent.terminate()
         agent.wait()
@@ -118,7 +118,7 @@ def main() -> None:
         _, at = node.start("gateway", "--config", made, "--agent", at_agent["admin"])
         eventually("what it wrote is served", lambda: post(
             at["url"] + "/v1/completions", {"model": "llama-3.1-8b", "prompt": "count", "max_tokens": 5})[0] == 200)
-        # No engine said where it publishes step reports: both go by its URL.
+        # No engine has an endpoint for step reports: gateway and agent identify it by its URL.
         eventually("its GPUs are metered", lambda: metric(at["admin"], "wattle_gateway_unmetered_workers") == 0
                    and json.loads(get(at["admin"] + "/usage"))["energy_j"]["metered"] > 0)
         gpus = [gpu for e in json.loads(get(at_agent["admin"] + "/engines"))["engines"] for gpu in e["gpus"]]

@@ -1,5 +1,5 @@
-"""SIGHUP, which a terminal that closes sends, ends every process that serves as SIGTERM does; one that was started to outlive that
-(nohup) goes on. A failed write, beyond a limit of file sizes, is said and not the end by a signal."""
+"""SIGHUP (a closed terminal) ends every serving process like SIGTERM; a process started with nohup continues. A failed write,
+beyond a limit of file sizes, is reported instead of ending the process by a signal."""
 import os
 import resource
 import signal
@@ -46,7 +46,7 @@ def main() -> None:
         up.communicate(timeout=2 * PATIENCE_S)
         assert up.returncode in (0, 1) and not os.listdir(folder), (up.returncode, os.listdir(folder))
 
-        # Nobody reads its table any more: it ends, and leaves nothing.
+        # Its terminal is gone: it ends, and leaves nothing behind.
         up = subprocess.Popen([flags.wattle, "up", "--config", "azure-conv-2p2d", "--recipe", "eco-freq", "--for", "60s"], env=env,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         assert up.stdout.readline().startswith("gateway http://"), "wattle up runs"

@@ -36,7 +36,7 @@ def first_of(unshare: int) -> int:
 
 
 def kill_again_and_again(wattle: str, nvml: str, seconds: float, count: int, seed: int) -> None:
-    """For so long, or so often where `count` is not 0."""
+    """Runs for this time, or this often if `count` is not 0."""
     chance = random.Random(seed)
     counts = {"agent": 0, "guardian": 0, "both": 0}
     if namespaces_are_ours():
@@ -92,7 +92,7 @@ def another_writer(wattle: str, nvml: str) -> None:
         eventually("its clock is locked", lambda: clock() == 1005)
         assert shadow["guardian_pid"] == -1 and metric(shadow["admin"], "wattle_agent_advisory") == 1
         assert not os.path.exists(os.path.join(folder, "none")), "an advisory agent keeps no state"
-        modes = "frequency.mode=shadow"  # as an ordinary user, who may write nowhere
+        modes = "frequency.mode=shadow"  # as an ordinary user without write access
         _, shadow = node.start(*agent_words(at["fpm"], nvml, folder, "no/such/folder"), "--set", modes)
         assert shadow["guardian_pid"] == -1 and metric(shadow["admin"], "wattle_agent_advisory") == 1, shadow
         refused(404, shadow["admin"] + "/nope")
@@ -107,7 +107,7 @@ def another_writer(wattle: str, nvml: str) -> None:
                                      capture_output=True, text=True, timeout=60)
         assert turned_away.returncode != 0 and "another agent of this machine" in turned_away.stderr, turned_away
 
-        # Somebody else's tool.
+        # Another tool sets the clock.
         other = subprocess.Popen([sys.executable, "-c", OTHER, nvml], env=node.env, stdin=subprocess.PIPE, text=True)
         node.running.append(other)
         mismatches = lambda: metric(agent["admin"], "wattle_agent_clock_mismatches_total")

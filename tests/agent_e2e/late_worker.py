@@ -1,5 +1,5 @@
-"""A decode engine that joins a running gateway (POST /workers) under EcoRoute gets its share: routing learns of it when it
-joins, by its spec, as it does of those that were there."""
+"""A decode engine that joins a running gateway (POST /workers) under EcoRoute gets its share of requests: routing observes it when
+it joins, with its spec, like the initial ones."""
 import argparse
 import json
 import threading

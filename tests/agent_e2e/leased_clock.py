@@ -1,5 +1,5 @@
-"""An agent whose engine's clock is decided elsewhere: it holds a leased clock as long as the lease is renewed, and no longer;
-what it cannot do it refuses, and then changes nothing."""
+"""An agent with an engine whose clock the gateway decides: it holds a leased clock as long as the lease is renewed, and no longer;
+it refuses what it cannot do, and then changes nothing."""
 import json
 import os
 import time

@@ -23,7 +23,7 @@ def api(url: str) -> None:
     assert answer["usage"] == {"prompt_tokens": 10, "completion_tokens": 7, "total_tokens": 17,
                                "prompt_tokens_details": {"cached_tokens": 0}}, answer["usage"]
 
-    # What replay says about the true length: in the body or, where bodies are not ours to change, in a header.
+    # The true length from replay: in the body or, where bodies must not be changed, in a header.
     status, answer = post(url + "/v1/completions", {"prompt": [1] * 33, "max_tokens": 50, "wattle_output_tokens": 3})
     assert (status, answer["choices"][0]["finish_reason"]) == (200, "stop"), answer
     assert (answer["usage"]["prompt_tokens"], answer["usage"]["completion_tokens"]) == (33, 3), answer
@@ -50,7 +50,7 @@ def api(url: str) -> None:
 
 
 def load_report(processes: Processes, url: str) -> None:
-    """As vLLM gives it: where it is asked for, with whole answers; and a gateway that asks."""
+    """Usage as vLLM reports it: on request, and in complete answers; and a gateway that requests it."""
     for stream in (False, True):
         connection = http.client.HTTPConnection(urllib.parse.urlparse(url).netloc, timeout=PATIENCE_S)
         connection.request("POST", "/v1/completions", json.dumps({"prompt": "x", "max_tokens": 2, "stream": stream}),
@@ -124,23 +124,23 @@ def hand_over(prefill: str, decode: str) -> None:
     status, second = post(decode + "/v1/completions", dict(original, kv_transfer_params=params), same)
     assert status == 200 and second["usage"]["completion_tokens"] == 20, second
     eventually("pulled KV is freed", lambda: metric(prefill, "vllm:kv_cache_usage_perc") == 0)
-    # Two prompts' worth of steps tells a transfer from a recompute: here no prompt step ran at all.
+    # The number of steps distinguishes a transfer from a recomputation: here no prompt step ran at all.
     assert metric(decode, "wattle_mock_engine_steps_total") == 19
 
-    # What no engine would send is refused, and the engine lives on.
+    # Malformed requests are refused, and the engine continues.
     for wrong in ({"remote_host": 5}, {"remote_request_id": 7}, {"remote_host": ["127.0.0.1"]}):
         status, answer = post(decode + "/v1/completions", dict(original, kv_transfer_params={**params, **wrong}), same)
         assert status == 400 and "remote_host" in answer["error"]["message"], (wrong, status, answer)
         assert get(decode + "/health") == ""
 
-    # Gone KV: the decode side computes the prompt itself.
+    # The KV is gone: the decode side computes the prompt itself.
     status, third = post(decode + "/v1/completions", dict(original, kv_transfer_params=params), same)
     assert status == 200 and third["usage"]["completion_tokens"] == 20, third
     assert metric(decode, "wattle_mock_engine_steps_total") == 19 + 20
 
 
 def meet(prefill: str, decode: str) -> None:
-    """SGLang's contract: both legs at once, either may come first."""
+    """SGLang's contract: both legs at once, in any order."""
     port = int(prefill.rsplit(":", 1)[1])
     body = {"prompt": [5] * 1000, "max_tokens": 20, "ignore_eos": True, "bootstrap_host": "127.0.0.1", "bootstrap_port": port}
     held = lambda: metric(prefill, "vllm:kv_cache_usage_perc")
@@ -162,7 +162,7 @@ def meet(prefill: str, decode: str) -> None:
         eventually("the KV is freed", lambda: held() == 0)
     assert metric(decode, "wattle_mock_engine_steps_total") == steps + 2 * 19, "no prompt is computed twice"
 
-    # One leg alone: it waits, and when it is cancelled the other side hears of it at once.
+    # A single leg waits; when it is cancelled, the other side is notified at once.
     def alone(url: str, room: int) -> http.client.HTTPConnection:
         connection = http.client.HTTPConnection(urllib.parse.urlparse(url).netloc, timeout=PATIENCE_S)
         connection.request("POST", "/v1/completions", json.dumps(dict(body, bootstrap_room=room)), {"Content-Type": "application/json"})

@@ -1,5 +1,5 @@
-"""Nobody reads stderr: its reader has gone, or stands still behind a full pipe. Agent and gateway lose lines, count them, go on with
-clocks and requests, and end by SIGTERM. Or all three streams are closed: what is printed goes into no file or socket."""
+"""stderr is not read: its reader has gone, or a pipe is full. Agent and gateway drop and count lines, continue with clocks and
+requests, and end by SIGTERM. Or all three streams are closed: output goes into no file or socket."""
 import contextlib
 import fcntl
 import os
@@ -13,7 +13,7 @@ MODEL = "llama-3.1-8b"
 
 @contextlib.contextmanager
 def gone():
-    """A pipe whose reader leaves when the caller says so."""
+    """A pipe whose reader is closed by the caller."""
     reader, writer = os.pipe()
     yield writer, lambda: os.close(reader)
     os.close(writer)

@@ -1,5 +1,5 @@
-"""GPUs whose clocks cannot be locked: power is limited instead where --power-caps says so, and the limit comes back whatever is
-killed; what may not be set at all is only observed, and metrics say so. And the host's power, from a powercap tree of ours."""
+"""GPUs whose clocks cannot be locked: --power-caps limits their power instead, and the limit is restored after any kill; GPUs
+without either are only observed, and metrics say so. Also the host's power, from a powercap tree of the test."""
 import argparse
 import os
 import pathlib

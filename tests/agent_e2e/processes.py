@@ -1,11 +1,14 @@
-"""What the tests of this folder share: processes that say where they listen, and polling instead of sleeping."""
+"""Shared by the tests in Python: checks, HTTP, the journal, processes that print where they listen, polling instead of sleeping."""
 import argparse
 import contextlib
+import csv
 import json
 import os
+import pathlib
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 import urllib.error
@@ -13,16 +16,23 @@ import urllib.request
 from collections.abc import Iterable, Iterator
 from email.message import Message
 
-# How long something that must happen may take on a busy machine; nothing waits longer than it needs.
+# Time limit for events on a busy machine.
 PATIENCE_S = float(os.environ.get("WATTLE_PATIENCE_S", 25))
 
 
 def arguments() -> argparse.Namespace:
-    """Of a test that runs the program over virtual GPUs."""
+    """Arguments of a test that runs the program over virtual GPUs."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--wattle", required=True)
     parser.add_argument("--nvml", required=True)
     return parser.parse_args()
+
+
+def check(condition: object, what: object, run: subprocess.CompletedProcess[str] | None = None) -> None:
+    """Ends the test with this message, and with the output of `run`, unless the condition holds."""
+    if not condition:
+        ran = f"\n  {' '.join(run.args)}\n  exit {run.returncode}\n  {run.stdout}{run.stderr}" if run else ""
+        sys.exit(f"{pathlib.Path(sys.argv[0]).stem}: {what}{ran}")
 
 
 def get(url: str) -> str:
@@ -36,8 +46,8 @@ def post(url: str, body: dict | bytes, headers: dict[str, str] | None = None) ->
     return status, json.loads(text)
 
 
-PAGE = {"Origin": "http://evil.example", "Content-Type": "text/plain"}  # as a page of another origin sends it
-REBOUND = {"Host": "evil.example", "Accept-Language": "en"}  # a page that has pointed its own name here
+PAGE = {"Origin": "http://evil.example", "Content-Type": "text/plain"}  # a page of another origin
+REBOUND = {"Host": "evil.example", "Accept-Language": "en"}  # DNS rebinding: a page whose host name resolves here
 
 
 def answer(url: str, method: str = "GET", headers: dict[str, str] | None = None, body: bytes | None = None) -> tuple[int, Message, str]:
@@ -51,7 +61,7 @@ def answer(url: str, method: str = "GET", headers: dict[str, str] | None = None,
 
 
 def refused(status: int, url: str, method: str = "GET", **more) -> None:
-    """With the reason as JSON, and what a path serves."""
+    """Checks that the request is refused with a reason as JSON; 405 with the allowed methods."""
     got, fields, text = answer(url, method, **more)
     assert got != 405 or "GET" in fields["Allow"] or "POST" in fields["Allow"], (url, fields)
     kind = fields["Content-Type"]
@@ -66,7 +76,7 @@ def metric(url: str, name: str, label: str = "") -> float:
 
 
 def eventually(what: str, holds, within_s: float = PATIENCE_S, seen=None, every_s: float = 0.02) -> None:
-    """`seen`: asked for what there is instead, if it never holds."""
+    """Fails if `holds` does not become true in time. `seen`: describes the state for the message."""
     end = time.monotonic() + within_s
     while time.monotonic() < end:
         if holds():
@@ -77,8 +87,8 @@ def eventually(what: str, holds, within_s: float = PATIENCE_S, seen=None, every_
 
 @contextlib.contextmanager
 def scratch():
-    """A folder in memory for one test. The guardian of an agent that was killed still writes there for a moment, so it is
-    removed until it stays away."""
+    """A folder in memory for one test. The guardian of a killed agent may still write there for a moment, so removing it is
+    repeated until it is gone."""
     folder = tempfile.mkdtemp(dir="/dev/shm")
 
     def gone() -> bool:
@@ -92,7 +102,7 @@ def scratch():
 
 
 def stream_events(answer) -> Iterator[str]:
-    """What a streamed answer sends, as it comes: "event" for each with tokens, and how it ends: "done" or "error"."""
+    """Yields "event" for each event with tokens of a streamed answer, then "done" or "error"."""
     for line in answer:
         if line.strip() == b"data: [DONE]":
             yield "done"
@@ -104,15 +114,27 @@ def stream_events(answer) -> Iterator[str]:
 
 
 def log_objects(file: str) -> list[dict]:
-    """Of --log-format json: each line is one, with time, level and message."""
+    """The lines of a log with --log-format json; each has time, level and message."""
     with open(file, encoding="utf-8") as lines:
         objects = [json.loads(line) for line in lines]
     assert all({"time", "level", "message"} <= set(one) for one in objects), objects
     return objects
 
 
+def requests_of(run: str) -> list[dict[str, str]]:
+    """The requests in the journal of a run directory."""
+    with open(os.path.join(run, "requests.csv"), encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def decisions_of(run: str) -> list[dict]:
+    """The decisions in the journal of a run directory."""
+    with open(os.path.join(run, "decisions.jsonl"), encoding="utf-8") as file:
+        return [json.loads(line) for line in file]
+
+
 class Processes:
-    """Those of one test, on a board of virtual GPUs that vanishes with its folder."""
+    """The processes of one test, on a board of virtual GPUs in its folder."""
 
     def __init__(self, wattle: str, folder: str, gpus: int = 2, clock_max: int = 1410):
         self.wattle = wattle
@@ -120,7 +142,7 @@ class Processes:
         self.running: list[subprocess.Popen] = []
 
     def start(self, *words: str, log: str | int | None = None) -> tuple[subprocess.Popen, dict]:
-        """`log`: the file, or the descriptor, that its stderr goes to."""
+        """`log`: a file or descriptor for its stderr."""
         with open(log, "w", encoding="utf-8") if isinstance(log, str) else contextlib.nullcontext(log) as stderr:
             process = subprocess.Popen([self.wattle, *words, "--json"], env=self.env, stdout=subprocess.PIPE, stderr=stderr, text=True)
         self.running.append(process)

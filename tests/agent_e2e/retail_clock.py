@@ -1,6 +1,6 @@
-"""ReTail live: the gateway keeps the queue's books and chooses the clock when a request arrives, the agent sets it, and the
-engine runs at it. A long answer needs a higher clock than a short one; who is gone counts no longer; without the gateway
-the clock is the highest."""
+"""ReTail live: the gateway tracks the queue and chooses the clock when a request arrives, the agent sets it, and the engine runs
+at it. A long answer needs a higher clock than a short one; cancelled requests no longer count; without the gateway the clock is
+the highest."""
 import json
 import os
 import threading
@@ -34,7 +34,7 @@ def main() -> None:
             return thread
 
         def chosen(tokens: int) -> float:
-            """The clock for one such request alone, once the engine has it; until it is answered."""
+            """The clock for one such request alone, read while the engine serves it."""
             thread = ask(tokens)
             thread.join()
             eventually("the engine runs at the clock that was decided", lambda: clock() == decided())

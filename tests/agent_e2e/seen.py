@@ -1,5 +1,5 @@
-"""What is seen of requests of a real gateway: spans with their energy at an OTLP collector, lines of the log as JSON that no
-byte from outside can break, and no secret in them."""
+"""Observability of a real gateway: spans with energy at an OTLP collector, log lines as JSON that no input can break, and no
+secrets in them."""
 import http.server
 import json
 import os
@@ -59,7 +59,7 @@ def main() -> None:
         engine = node.engine("colocated", 0)
         _, agent = node.start("agent", "--nvml", flags.nvml, "--state", f"{folder}/locks", "--recipe", "eco-freq",
                               "--ttft-slo-ms", "600", "--itl-slo-ms", "60", "--engine", f"{engine['fpm']}=0")
-        # An agent of the other GPU, which is said to be what it is not: its log in the same form.
+        # An agent for the other GPU, configured with the wrong kind: its log has the same form.
         node.start("agent", "--nvml", flags.nvml, "--shadow", "--engine", "tcp://127.0.0.1:1=1", "--gpu", "h100", "--log-format", "json",
                    log=f"{folder}/agent.log")
         eventually("the agent has said so", lambda: log_objects(f"{folder}/agent.log"))
@@ -107,7 +107,7 @@ step_reports = "{engine['fpm']}"
             w["is_healthy"] for w in json.loads(get(at["admin"] + "/workers"))["workers"]))
         eventually("meters are read", lambda: json.loads(get(at["admin"] + "/usage"))["energy_j"]["metered"] > 0)
 
-        # A span with what its request has used, the same as the books say.
+        # A span with the request's energy, equal to the ledger's.
         ask = {"model": MODEL, "prompt": "x" * 4000, "max_tokens": 60, "ignore_eos": True}
         status, _ = post(at["url"] + "/v1/completions", ask, {
             "Authorization": f"Bearer {secret}", "traceparent": f"00-{TRACE}-{CALLER}-01", "X-Request-Id": "one"})

@@ -1,5 +1,5 @@
-"""A gateway and an agent under a recipe whose latency predictor learns: what the agent measures, the gateway learns, too, and
-puts a fit of it into use; a gateway that starts later learns it from the agent's newest steps."""
+"""A gateway and an agent under a recipe with a learning latency predictor: the gateway learns from the agent's measurements and
+uses a fit of them; a gateway that starts later learns from the agent's newest steps."""
 import os
 import threading
 
@@ -27,7 +27,7 @@ def main() -> None:
         first = gateway()
         eventually("it serves", lambda: post(first["url"] + "/v1/completions",
                                              {"model": MODEL, "prompt": "a", "max_tokens": 2})[0] == 200)
-        # Of many lengths: a step is measured where the policy is asked, which is where the batch changes.
+        # Different lengths: a step is measured when the policy decides, which is when the batch changes.
         ask = lambda tokens: post(first["url"] + "/v1/completions",
                                   {"model": MODEL, "prompt": "count", "max_tokens": tokens, "ignore_eos": True})
         threads = [threading.Thread(target=ask, args=(20 + 7 * i,)) for i in range(60)]

@@ -1,13 +1,12 @@
-"""Energy of live requests: what the agent's meters count is booked to requests and their tenants, nothing is lost, nothing
-invented; the run directory holds decisions of gateway and agent, and requests with their energy."""
-import csv
+"""Energy of live requests: the energy of the agent's meters is booked completely to requests and their tenants; the run directory
+holds decisions of gateway and agent, and requests with their energy."""
 import json
 import os
 import signal
 import subprocess
 import urllib.request
 
-from processes import PATIENCE_S, Processes, arguments, eventually, get, scratch
+from processes import PATIENCE_S, Processes, arguments, decisions_of, eventually, get, requests_of, scratch
 
 
 def raw_post(url: str, body: dict, headers: dict[str, str]) -> tuple[int, str]:
@@ -58,7 +57,7 @@ def main() -> None:
                     answers[name] = json.loads(events.split("data: ")[-2] if stream else events)["usage"]
             eventually("all is paid for", lambda: usage()["requests"]["requests"] == 4)
 
-            # Who asked was answered with the energy that is booked, by the name the client gave.
+            # The response has the booked energy, under the client's name for the request.
             for name, answer in answers.items():
                 row = json.loads(get(f"{at['admin']}/usage/requests/{name}"))["requests"][0]
                 assert answer["energy_meters"] == "emulated" and answer["completion_tokens"] == 120, answer
@@ -96,11 +95,12 @@ def main() -> None:
 
             gateway.send_signal(signal.SIGTERM)
             assert gateway.wait(PATIENCE_S) == 0
-            kinds = [json.loads(line)["kind"] for line in open(os.path.join(run, "decisions.jsonl"))]
-            assert {"admission", "route-prefill", "route-decode", "clock"} <= set(kinds), set(kinds)
-            times = [json.loads(line)["at_ns"] for line in open(os.path.join(run, "decisions.jsonl"))]
+            decisions = decisions_of(run)
+            kinds = {decision["kind"] for decision in decisions}
+            assert {"admission", "route-prefill", "route-decode", "clock"} <= kinds, kinds
+            times = [decision["at_ns"] for decision in decisions]
             assert times == sorted(times), "in order of time"
-            rows = list(csv.DictReader(open(os.path.join(run, "requests.csv"))))
+            rows = requests_of(run)
             assert abs(sum(float(row["energy_j"]) for row in rows) - requests) < 1e-6 and len(rows) == 4
             assert {row["cost_usd"] for row in rows} == {""}, "no price was stated: unknown, not 0"
             page = os.path.join(folder, "page.html")

@@ -1,5 +1,5 @@
-"""A watt budget for a node, set as the agent starts and while it runs: under load the GPUs' clocks get ceilings and what they draw
-together stays under it, by their own meters; when load falls the ceilings go. One that cannot be kept is refused or reported."""
+"""A watt budget for a node, set at the agent's start and at run time: under load the GPUs' clocks get ceilings and their metered
+sum stays within it; when load falls the ceilings go. A budget that cannot be kept is refused or reported."""
 import json
 import os
 import subprocess
@@ -35,7 +35,7 @@ class Load:
 
 
 def not_allowed(url: str) -> str:
-    """What a 405 says would be right."""
+    """The methods that a 405 allows."""
     status, fields, _ = answer(url, "DELETE")
     assert status == 405, status
     return fields["Allow"]

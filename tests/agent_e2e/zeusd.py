@@ -1,5 +1,5 @@
-"""An agent that may not set clocks itself, beside Zeus' daemon that may (a stand-in for it: zeusd_stand_in.py). Both forms of its API;
-what it refuses; locks that come off after kill -9 of the agent, and of both when the next agent starts or --unlock runs."""
+"""An agent without permission to set clocks, next to Zeus' daemon that has it (a stand-in: zeusd_stand_in.py). Both forms of its
+API; refusals; locks that are released after kill -9 of the agent, and of both when the next agent starts or --unlock runs."""
 import contextlib
 import os
 import signal

@@ -12,7 +12,7 @@ import os
 import socketserver
 import urllib.parse
 
-# What nvml-wrapper says of NVML's codes, and the status zeusd gives them.
+# nvml-wrapper's texts for NVML's codes, and zeusd's status for them.
 NVML = {2: (400, "a supplied argument was invalid"), 3: (400, "the requested operation is not available on the target device"),
         4: (403, "the current user does not have permission to perform this operation"),
         15: (500, "the target GPU has fallen off the bus or is otherwise inaccessible")}

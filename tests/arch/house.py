@@ -1,4 +1,4 @@
-"""Reads the one table of libraries (cmake/libraries.cmake) and answers who may depend on whom."""
+"""Reads the table of libraries (cmake/libraries.cmake): which library may depend on which."""
 import argparse
 import pathlib
 import re
@@ -20,7 +20,7 @@ def read_table(root: pathlib.Path) -> dict[str, set[str]]:
 
 
 def closure(table: dict[str, set[str]], name: str) -> set[str]:
-    """Everything `name` may include, itself among it."""
+    """All libraries that `name` may include, itself among them."""
     seen: set[str] = set()
     todo = [name]
     while todo:

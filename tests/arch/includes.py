@@ -1,4 +1,4 @@
-"""Include-direction check: a file under src/ includes its own library and what the table lets it depend on, nothing else."""
+"""Include-direction check: a file under src/ includes only its own library and those that the table permits."""
 import pathlib
 import re
 import tempfile

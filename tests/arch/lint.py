@@ -17,10 +17,10 @@ BANNED_IN_CODE = [
      ("apps/", "src/launch/", "src/base/check.cc", "tests/")),
     (r"\babort\s*\(\s*\)", "return a Result, or WATTLE_CHECK for a broken invariant", ("apps/", "src/launch/", "src/base/check.cc", "tests/")),
 ]
-# A system's name means a file in src/systems/ that somebody went around: what it needs, it says there.
+# Outside of src/systems/ no code may depend on a system's name: its file there states what it needs.
 SYSTEMS = r"throttllem|retail|voltana(?:llm)?|greenserve"
-# Beside their own rooms: `wattle reproduce` and the papers' profiling grids are asked for by name, and fidelity's data sets
-# are called after who measured them.
+# Exceptions: `wattle reproduce` and the papers' profiling grids have systems' names as arguments, and fidelity's data sets are
+# named after their authors.
 SYSTEMS_AT_HOME = ("src/systems/", "src/policy/", "src/reproduce/", "tests/", "bench/", "apps/reproduce.cc", "apps/profile.cc",
                    "src/calibrate/live/grid", "src/fidelity/")
 SYSTEM_REMEDY = "no system is known by name here; let its file in src/systems/ say what it needs"
@@ -31,8 +31,8 @@ BANNED_ANYWHERE = [
     (r"registry\.npm" + r"js\.org|py" + r"pi\.org|deb\." + r"debian\.org|proxy\.go" + r"lang\.org|crates" + r"\.io",
      "a registry host; let the ordinary client find it", ()),
 ]
-# Private metaphors for what the field, or plain English, has a word for. Found in prose, in snake_case and in CamelCase.
-# A few are somebody else's: CSV's byte-order mark, and the JSON key "marks", whose readers know it by that name.
+# Private metaphors that have a standard or plain English term. Found in prose, in snake_case and in CamelCase. Exceptions: CSV's
+# byte-order mark, and the JSON key "marks", which other programs read.
 WORDS = {"to" + "ld": "reported, asked, said", "de" + "sk": "table, state", "ma" + "rk": "target", "ri" + "der": "billed request",
          "pass" + "enger": "request", "ne" + "ts": "checks", "do" + "or": "entry, exit", "ab" + "oard": "in flight", "bu" + "ry": "end",
          "bu" + "ried": "ended", "an" + "ew": "again", "de" + "ar": "expensive", "de" + "arer": "more expensive",
@@ -46,7 +46,7 @@ PRIVATE_ALLOWED = re.compile(r"(?i)byte[- ]?order[- ]?mark|\"marks\"")
 REAL_TIME = re.compile(r"\b(steady_clock|system_clock|high_resolution_clock)::now\b|\bclock_gettime\s*\(|\bgettimeofday\s*\(")
 REAL_TIME_ALLOWED = ("src/net/clock.h", "src/virtual_gpu/", "src/testbed/", "src/experiment/simulate.cc", "fake_nvml/", "apps/", "tests/",
                      "bench/")
-# Law 3: code that wants joules, grams or dollars asks the ledger, or reads what it wrote into the journal.
+# Law 3: joules, grams and dollars come from the ledger, or from its entries in the journal.
 ENERGY = [(pattern, "only the ledger (src/carbon) computes joules, grams and dollars (law 3): read its totals, a Sample's or an "
            "Outcome's energy, or the run's summary") for pattern in (
     r"\benergy_over\s*\(",

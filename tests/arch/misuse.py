@@ -1,5 +1,5 @@
-"""Unit misuse does not compile. Each wrong line has a right one beside it, so that a snippet that fails for some other
-reason (a renamed type, a missing header) fails the test instead of passing it."""
+"""Unit misuse does not compile. Each wrong line comes with a right one, so that a snippet which fails for another reason (a
+renamed type, a missing header) fails the test instead of passing it."""
 import argparse
 import os
 import re

@@ -1,4 +1,4 @@
-"""Shows that the link test and the header test catch what they are there for: builds tests/arch/rotten part by part."""
+"""Shows that the link test and the header test catch planted violations: builds tests/arch/rotten part by part."""
 import argparse
 import os
 import subprocess
@@ -19,7 +19,7 @@ def main() -> None:
     for name in ("cmake", "generator", "compiler", "source", "work"):
         parser.add_argument(f"--{name}", required=True)
     a = parser.parse_args()
-    # nm and linkers speak the user's language; the expectations here are English
+    # nm and linkers print in the user's language; the expectations here are in English
     environment = os.environ | {"LC_ALL": "C"}
     configure = [a.cmake, "-S", a.source, "-B", a.work, "-G", a.generator, f"-DCMAKE_CXX_COMPILER={a.compiler}"]
     run = subprocess.run(configure, capture_output=True, text=True, env=environment)

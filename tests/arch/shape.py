@@ -40,7 +40,7 @@ def long_functions(name: str, lines: list[str]) -> list[str]:
 
 
 def unit_of(path: pathlib.PurePath) -> str:
-    """A header of what is hidden behind another (x_impl.h) belongs to it."""
+    """An x_impl.h belongs to the header x.h."""
     return str(path.with_suffix("")).removesuffix("_impl")
 
 

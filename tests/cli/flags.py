@@ -1,4 +1,4 @@
-"""The command line itself: exit codes, what errors name, one word for outputs."""
+"""The command line itself: exit codes, errors that name the flag, the same flag for outputs everywhere."""
 import csv
 import http.server
 import json
@@ -49,7 +49,7 @@ def a_profile_in_a_folder_of_ones_own() -> None:
 
 
 def pools_of_windows() -> None:
-    """Slots that make no whole window are said; a plan of nothing but windows that nobody can serve has failed."""
+    """Slots that make no whole window are reported; a plan in which no window can be served has failed."""
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         files = {"profile": "partition,request_type,mode,tp,gpu,gpus_per_worker,worker_power_w,max_qps,mean_e2e_latency_s,mean_ttft_ms,mean_tbt_ms\n"
@@ -106,7 +106,7 @@ def faults_of_what_is_not_there() -> None:
 
 
 def keys_that_nothing_reads() -> None:
-    """What --set says of policies that this run does not have is refused by its key."""
+    """--set keys of policies that this run does not have are refused by name."""
     for key, words in (("spawn.load_s=9", "a recipe whose fleet scales"), ("reshard.sync_s=9", "a recipe whose fleet scales"),
                        ("scaling.period_s=9", "a recipe whose fleet scales"),
                        ("scaling.profiled_together=2", "need a load profile"),
@@ -128,7 +128,7 @@ def units_are_said_once() -> None:
 
 
 def recipes_are_named() -> None:
-    """One broken recipe hides no other one, and what does not suit a scenario says which recipe it is of."""
+    """One broken recipe does not hide another one, and errors about a scenario name the recipe."""
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name, "recipes")
         folder.mkdir()

@@ -7,6 +7,8 @@ import subprocess
 import sys
 import tempfile
 
+from processes import check
+
 WATTLE = str(pathlib.Path(sys.argv[1]).resolve())
 FORMATS = ("azure", "vidur", "splitwise", "mooncake", "burstgpt")
 
@@ -18,14 +20,9 @@ def wattle(*arguments: str, data: str = "", cwd: str | None = None) -> subproces
     return subprocess.run([WATTLE, "trace", *arguments], capture_output=True, text=True, env=environment, cwd=cwd)
 
 
-def expect(condition: bool, what: str, run: subprocess.CompletedProcess[str]) -> None:
-    if not condition:
-        sys.exit(f"{what}\n  {' '.join(run.args)}\n  exit {run.returncode}\n  {run.stdout}{run.stderr}")
-
-
 def summary(path: pathlib.Path, *more: str) -> dict:
     run = wattle("summary", str(path), "--json", *more)
-    expect(run.returncode == 0 and run.stderr == "", "summary should work", run)
+    check(run.returncode == 0 and run.stderr == "", "summary should work", run)
     return json.loads(run.stdout)  # fails on anything but one object
 
 
@@ -34,48 +31,48 @@ def main() -> None:
         folder = pathlib.Path(folder_name)
         made = folder / "made.csv"
         run = wattle("synth", str(made), "--like", "azure-conv", "--max-prompt", "20000")
-        expect(run.returncode == 0, "synth should work", run)
+        check(run.returncode == 0, "synth should work", run)
         figures = summary(made)
-        expect(figures["rows"] == 19366 and figures["format"] == "azure", f"unlike the trace: {figures}", run)
-        expect(abs(figures["rate_per_s"] - 5.53) < 0.15, f"unlike the trace: {figures}", run)
+        check(figures["rows"] == 19366 and figures["format"] == "azure", f"unlike the trace: {figures}", run)
+        check(abs(figures["rate_per_s"] - 5.53) < 0.15, f"unlike the trace: {figures}", run)
 
         # The same seed makes the same file, another seed another.
         again, other = folder / "again.csv", folder / "other.csv"
         wattle("synth", str(again), "--like", "azure-conv", "--max-prompt", "20000")
         wattle("synth", str(other), "--like", "azure-conv", "--max-prompt", "20000", "--seed", "2")
-        expect(made.read_bytes() == again.read_bytes(), "one seed made two traces", run)
-        expect(made.read_bytes() != other.read_bytes(), "two seeds made one trace", run)
+        check(made.read_bytes() == again.read_bytes(), "one seed made two traces", run)
+        check(made.read_bytes() != other.read_bytes(), "two seeds made one trace", run)
 
         # Round through every format, recognised by the first line.
         at = made
         for name in (*FORMATS, "azure"):
             to = folder / f"round-{name}"
             run = wattle("convert", str(at), str(to), "--to", name)
-            expect(run.returncode == 0, "convert should work", run)
+            check(run.returncode == 0, "convert should work", run)
             at = to
             round_figures = summary(at)
-            expect(round_figures["format"] == name, f"not {name}", run)
+            check(round_figures["format"] == name, f"not {name}", run)
             for key in ("rows", "prompt_tokens", "output_tokens", "span_s"):
-                expect(round_figures[key] == figures[key], f"{key} changed on the way to {name}", run)
+                check(round_figures[key] == figures[key], f"{key} changed on the way to {name}", run)
 
         # Synthetic arrivals with their own parameters; the data directory comes before the current one.
         run = wattle("synth", "p.csv", "--requests", "20000", "--rate", "50", "--cv", "2", "--format", "vidur", cwd=folder_name)
-        expect(run.returncode == 0, "synth should work", run)
+        check(run.returncode == 0, "synth should work", run)
         figures = summary(folder / "p.csv")
-        expect(abs(figures["arrival_cv"] - 2.0) < 0.15, f"cv is off: {figures}", run)
+        check(abs(figures["arrival_cv"] - 2.0) < 0.15, f"cv is off: {figures}", run)
         # --duration is of the arrivals as --rate has them, and its help says so.
         run = wattle("synth", "d.csv", "--rate", "10", "--cv", "0", "--rate-scale", "10", "--duration", "5", cwd=folder_name)
-        expect(run.returncode == 0 and summary(folder / "d.csv")["rows"] in (49, 50, 51), "5 s at 10/s, then compressed", run)
+        check(run.returncode == 0 and summary(folder / "d.csv")["rows"] in (49, 50, 51), "5 s at 10/s, then compressed", run)
         run = wattle("synth", "--help")
-        expect("before --rate-scale" in re.sub(r"\s+", " ", run.stdout), "help says which seconds are meant", run)
+        check("before --rate-scale" in re.sub(r"\s+", " ", run.stdout), "help says which seconds are meant", run)
         run = wattle("summary", "p.csv", "--json", data=folder_name, cwd="/")
-        expect(run.returncode == 0 and json.loads(run.stdout)["rows"] == 20000, "WATTLE_DATA should be looked in", run)
+        check(run.returncode == 0 and json.loads(run.stdout)["rows"] == 20000, "WATTLE_DATA should be looked in", run)
 
         cut = folder / "cut.csv"
         cut.write_text("TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:15:46,1,1\n2023-11-16 18:1")
         failed = folder / "failed.csv"
         failed.write_text("Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n1,m,5,0,5,x\n2,m,5,6,11,x\n")
-        expect(summary(failed)["skipped_failed"] == 1, "a failed row is counted", run)
+        check(summary(failed)["skipped_failed"] == 1, "a failed row is counted", run)
         for code, message, arguments in (
             (2, f"{cut}:3: has 1 field where the header has 3; is the file cut short?", ["summary", str(cut)]),
             (2, "no such file", ["summary", "absent.csv"]),
@@ -94,8 +91,8 @@ def main() -> None:
              ["convert", str(failed), str(folder / "y"), "--to", "vidur"]),
         ):
             run = wattle(*arguments)
-            expect(run.returncode == code and message in run.stderr, f"expected exit {code} and: {message}", run)
-        expect(not (folder / "x").exists(), "a refused command left a file", run)
+            check(run.returncode == code and message in run.stderr, f"expected exit {code} and: {message}", run)
+        check(not (folder / "x").exists(), "a refused command left a file", run)
     print("ok")
 
 

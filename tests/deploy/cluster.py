@@ -133,7 +133,7 @@ def start(cluster: Cluster) -> None:
 
 
 def by_the_page(root: pathlib.Path, home: pathlib.Path, cluster: Cluster) -> tuple[str, str]:
-    """The client's key, and the last of the page's commands, which asks a pod."""
+    """The client's key, and the last of the page's commands, which sends a request to a pod."""
     page = (root / "docs/deploy-containers.md").read_text()
     *commands, last = re.search(r"^## Kubernetes\n.*?^```sh\n(.*?)^```$", page, re.M | re.S)[1].splitlines()
     assert len(commands) >= 5 and " exec " in last, commands
@@ -179,7 +179,7 @@ def check_pods(root: pathlib.Path, home: pathlib.Path, cluster: Cluster) -> None
     assert [one["status"] for one in json.loads(workers)["workers"]] == ["ready"], workers
     check_manifests(root, cluster)
 
-    # Through the Service; and what the kernel says of the two processes.
+    # Through the Service; and the kernel's view of the two processes.
     url = f"http://{cluster.address('wattle')}/v1/completions"
     body = {"model": "llama-3.1-8b", "prompt": "a", "max_tokens": 3}
     assert post(url, body)[0] == 401 and post(url, body, {"Authorization": f"Bearer {key}"})[0] == 200

@@ -1,6 +1,6 @@
-"""What packaging/docker and packaging/kubernetes hand out, as far as that can be seen without Docker and without a cluster: it parses,
-it agrees with itself, and the real binary starts by its command lines with the ConfigMap's wattle.toml and answers its probes. Exit
-77 (skipped) without PyYAML."""
+"""packaging/docker and packaging/kubernetes, as far as they can be checked without Docker and without a cluster: they parse, are
+consistent, and the real binary starts by their command lines with the ConfigMap's wattle.toml and answers their probes. Exit 77
+(skipped) without PyYAML."""
 import argparse
 import json
 import os
@@ -64,7 +64,7 @@ def check_manifests(manifests: list[dict]) -> None:
             behind = [t for t in pods.values() if selects(m["spec"]["podSelector"]["matchLabels"], t)]
             assert behind and m["spec"]["policyTypes"] == ["Ingress"], m["metadata"]
             assert all(p["port"] in ports_of(behind[0]) for rule in m["spec"]["ingress"] for p in rule["ports"]), m["spec"]
-    # Every pod stands behind a policy; admin planes and engines are open to nobody in general, and no Service leads to an admin plane.
+    # Every pod has a policy; admin planes and engines are not open in general, and no Service leads to an admin plane.
     policies = [m["spec"] for m in manifests if m["kind"] == "NetworkPolicy"]
     for name, template in pods.items():
         mine = [p for p in policies if selects(p["podSelector"]["matchLabels"], template)]
@@ -115,7 +115,7 @@ def check_commands(flags: argparse.Namespace, manifests: list[dict], compose: di
     said = tomllib.loads(config)
     pods = pods_of(manifests)
     gateway, agent = (pods[name]["spec"]["containers"][0] for name in ("wattle-gateway", "wattle-agent"))
-    # The file says what the manifests do.
+    # The page agrees with the manifests.
     ports = ports_of(pods["wattle-gateway"])
     assert said["gateway"]["listen"].endswith(f":{ports['api']}") and said["gateway"]["admin"][0].endswith(f":{ports['admin']}")
     host_ports = {p["hostPort"] for p in agent["ports"]}

@@ -1,7 +1,7 @@
-"""The page's Docker commands, by Debian's Docker in namespaces of its own. There is no registry: debian:12 and debian:12-slim are made by
-mmdebstrap. One more file says beside compose.yaml what this machine cannot be: limits are at most our own, and there is an engine, a mock. In
-place of NVIDIA's container runtime stands one that brings in the fake NVML. Then gateway and agent are looked at, and killed. Takes ten
-minutes and 4 GB under build/deploy, most of it once. Exit 77 (skipped) where a tool is missing."""
+"""The page's Docker commands, by Debian's Docker in separate namespaces. There is no registry: debian:12 and debian:12-slim are made
+by mmdebstrap. A second file next to compose.yaml adapts it to this machine: limits of at most our own, and a mock engine. A
+stand-in for NVIDIA's container runtime adds the fake NVML. Then gateway and agent are inspected, and killed. Takes ten minutes
+and 4 GB under build/deploy, most of it once. Exit 77 (skipped) if a tool is missing."""
 import argparse
 import contextlib
 import json
@@ -15,7 +15,7 @@ import subprocess
 import sys
 
 from processes import eventually, get, metric, post
-from sandbox import again_in_namespaces, host_of_its_own, need, need_tools, remove_cgroups, unpack
+from sandbox import again_in_namespaces, host_of_its_own, need, need_tools, remove_cgroups, status_of, unpack
 
 PACKAGES = {"docker.io": "usr/sbin/dockerd", "containerd": "usr/bin/containerd", "runc": "usr/sbin/runc"}
 CONFIG = """
@@ -65,7 +65,7 @@ def nvidia_runtime(home: pathlib.Path) -> str:
 
 @contextlib.contextmanager
 def docker(home: pathlib.Path):
-    """In namespaces of its own; only images stay."""
+    """In separate namespaces; only images remain."""
     os.environ.update(DOCKER_HOST="unix:///run/docker.sock", DOCKER_BUILDKIT="1")
     shutil.rmtree(home / "docker/containers", ignore_errors=True)
     with open(home / "docker.log", "w") as log:
@@ -124,10 +124,6 @@ def pid_of(service: str) -> int:
     return int(inspect(service, "Pid"))
 
 
-def status_of(pid: int) -> dict[str, str]:
-    return dict(line.split(":\t", 1) for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines())
-
-
 def clock() -> float:
     return metric("http://127.0.0.1:9000", "wattle_mock_engine_clock_mhz")
 
@@ -167,7 +163,7 @@ def check_kills(compose) -> None:
     os.kill(gateway, signal.SIGKILL)
     eventually("the gateway's container is started again", lambda: pid_of("gateway") not in (0, gateway))
     eventually("and serves", lambda: answers("http://127.0.0.1:8000/health"))
-    # For good: who kills a container by its name does not have it back.
+    # For good: a container that was killed by its name is not restarted.
     ask("kill", "docker_agent_1")
     eventually("it is gone", lambda: pid_of("agent") == 0)
     assert clock() == 1005, "nobody is left to take the lock off"
@@ -180,7 +176,7 @@ def check_kills(compose) -> None:
 
 
 def run(root: pathlib.Path, home: pathlib.Path) -> None:
-    """In a network namespace, too, in a copy of what the page's commands look at."""
+    """In a network namespace, too, in a copy of the files that the page's commands use."""
     need("ip", "link", "set", "lo", "up")
     folder = pathlib.Path("/run/here")
     shutil.copytree(root / "packaging/docker", folder / "packaging/docker")

@@ -14,9 +14,9 @@ from image import ask, docker, nvidia_runtime
 from processes import eventually
 from sandbox import need
 
-NAME, ADDRESS = "gpu-node-1", "10.0.0.11"  # as the ConfigMap says
+NAME, ADDRESS = "gpu-node-1", "10.0.0.11"  # as in the ConfigMap
 DNS = "10.96.0.10"
-# What the kubelet would set for the whole machine; it is shown that it is so already.
+# Settings that the kubelet would change for the whole machine; the test shows that they are as it wants them.
 SYSCTLS = {"vm/overcommit_memory": "1", "vm/panic_on_oom": "0", "kernel/panic": "10", "kernel/panic_on_oops": "1",
            "kernel/keys/root_maxkeys": "1000000", "kernel/keys/root_maxbytes": "25000000"}
 # Takes vLLM's place by its command line.
@@ -77,7 +77,7 @@ def images(home: pathlib.Path) -> None:
 
 
 class Names(threading.Thread):
-    """A cluster's DNS, as far as services of one namespace are asked for."""
+    """A cluster's DNS for the services of one namespace."""
 
     def __init__(self, addresses):
         super().__init__(daemon=True)

@@ -1,5 +1,5 @@
-"""The blocks of docs/deploy-*.md and docs/live.md that say `run` are run as they stand, in order, in one shell a page: mock engines take
-vLLM's and SGLang's places by their command lines, virtual GPUs the real ones', and ports and paths are those of a test."""
+"""Runs the blocks of docs/deploy-*.md and docs/live.md that are labelled `run`, in order, in one shell per page: mock engines replace
+vLLM and SGLang with the same command lines, virtual GPUs the real ones, and ports and paths are those of a test."""
 import argparse
 import os
 import pathlib
@@ -11,7 +11,7 @@ import sys
 
 from processes import PATIENCE_S, scratch
 
-# What stands in PATH before the real programs. {wattle}, {nvml} and {folder} are filled in.
+# Stand-ins that come before the real programs in PATH. {wattle}, {nvml} and {folder} are filled in.
 ENGINE = r"""#!/usr/bin/env python3
 import os, sys
 words = sys.argv[1:]
@@ -101,7 +101,7 @@ def run_page(page: pathlib.Path, flags: argparse.Namespace) -> int:
             except subprocess.TimeoutExpired:
                 code = None
             finally:
-                os.killpg(shell.pid, signal.SIGKILL)  # its own session: what the page has started in the background
+                os.killpg(shell.pid, signal.SIGKILL)  # its session includes the processes that the page started in the background
                 shell.wait()
             out.seek(0)
             said = out.read()

@@ -1,5 +1,5 @@
-"""The README's first live commands, run as they stand by a user who may write nowhere: the agent runs, sets nothing, and believes what
-the gateway believes. Only ports, the socket's folder and the NVML library are this test's."""
+"""The README's first live commands, run unchanged by a user without write access: the agent runs, sets nothing, and has the same
+beliefs as the gateway. Only ports, the socket's folder and the NVML library are the test's."""
 import argparse
 import json
 import os

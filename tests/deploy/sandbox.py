@@ -1,4 +1,4 @@
-"""Namespaces in which a test may mount, listen and start containers as it likes: they and all that is in them go with the process."""
+"""Namespaces in which a test may mount, listen and start containers: they and everything in them are removed with the process."""
 import os
 import pathlib
 import shutil
@@ -6,7 +6,7 @@ import subprocess
 import sys
 from typing import NoReturn
 
-SKIPPED = 77  # what ctest takes for "could not be run here"
+SKIPPED = 77  # ctest's code for a skipped test
 
 
 def skip(why: str) -> NoReturn:
@@ -39,6 +39,11 @@ def unpack(folder: pathlib.Path, packages: dict[str, str]) -> None:
     os.environ["PATH"] = f"{folder}/usr/bin:{folder}/usr/sbin:{os.environ['PATH']}"
 
 
+def status_of(pid: int) -> dict[str, str]:
+    """/proc/PID/status by field."""
+    return dict(line.split(":\t", 1) for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines())
+
+
 def again_in_namespaces(script: str, *words: str, more: tuple[str, ...] = ()) -> int:
     """This script with its words and `words`, in a mount namespace; `more`: further ones, as unshare's flags."""
     return subprocess.run(["unshare", "--mount", "--propagation", "private", *more, sys.executable, "-B", script, *sys.argv[1:],
@@ -46,7 +51,7 @@ def again_in_namespaces(script: str, *words: str, more: tuple[str, ...] = ()) ->
 
 
 def host_of_its_own() -> None:
-    """What is written under /run and /var in a mount namespace of one's own is gone with it."""
+    """Makes /run and /var temporary in a mount namespace."""
     need("mount", "-t", "tmpfs", "tmpfs", "/run")
     for folder in ("upper", "work", "lock"):
         os.mkdir(f"/run/{folder}")
@@ -54,14 +59,14 @@ def host_of_its_own() -> None:
 
 
 def remove_cgroups(name: str) -> None:
-    """What has been left in this machine's by those that were killed with their namespaces: of cgroups there is none."""
+    """Removes cgroups that runs left in this machine's hierarchy when they were killed with their namespaces."""
     for folder in [pathlib.Path("/sys/fs/cgroup", name), *pathlib.Path("/sys/fs/cgroup").glob(f"*/{name}")]:
         for below, _, _ in os.walk(folder, topdown=False):
             os.rmdir(below)
 
 
 def pure_cgroups() -> None:
-    """As systemd and container runtimes have them today, whatever this machine's are. In a mount namespace of one's own."""
+    """Cgroups as systemd and container runtimes use them today, whatever this machine's are. In a mount namespace."""
     if os.path.ismount("/sys/fs/cgroup"):
         need("umount", "-R", "/sys/fs/cgroup")
     need("mount", "-t", "cgroup2", "none", "/sys/fs/cgroup")

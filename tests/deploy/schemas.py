@@ -19,7 +19,7 @@ def passes(*words) -> bool:
 
 
 def check(file: pathlib.Path, key: str, validate) -> None:
-    """`key` stands in the file; misspelt, it is not accepted."""
+    """`key` is in the file; misspelt, it is refused."""
     assert validate(file), f"{file.name}: {validate.__name__} refuses it"
     with tempfile.TemporaryDirectory() as folder:
         wrong = pathlib.Path(folder, file.name)

@@ -1,6 +1,6 @@
-"""The two units under a real systemd: this machine's own root is booted as a container (systemd-nspawn) over an overlay that is gone
-afterwards, with nothing but loopback for a network; `make install` and the page's commands are run in it, and agent, guardian and
-gateway killed. GPUs and engines are emulated. Exit 77 (skipped) where no such container can be made."""
+"""The two units under a real systemd: this machine's root is booted as a container (systemd-nspawn) over a temporary overlay, with
+loopback as its only network; `make install` and the page's commands are run in it, and agent, guardian and gateway killed. GPUs and
+engines are emulated. Exit 77 (skipped) where no such container can be made."""
 import argparse
 import json
 import os
@@ -14,12 +14,12 @@ import sys
 import tempfile
 
 from processes import Processes, eventually, metric, post
-from sandbox import again_in_namespaces, need, need_tools, pure_cgroups, skip
+from sandbox import again_in_namespaces, need, need_tools, pure_cgroups, skip, status_of
 
 HERE = "/opt/wattle-test"  # in the container
 UNITS = {"wattle-agent": 33, "wattle-gateway": 17}  # and how open systemd-analyze may find them
 NVML = "/usr/lib/wattle/libnvidia-ml.so.1"
-# What is the container's own: boots no service of the machine's, and says by its exit status what became of the test.
+# The container's own files: it boots no service of the machine's, and its exit status is the test's result.
 TEST_UNIT = """[Unit]
 After=basic.target
 SuccessAction=exit
@@ -101,10 +101,6 @@ def in_cgroup(unit: str) -> set[int]:
     return {int(pid) for pid in file.read_text().split()} if group and file.exists() else set()
 
 
-def status_of(pid: int) -> dict[str, str]:
-    return dict(line.split(":\t", 1) for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines())
-
-
 def restarted(unit: str, before: int) -> None:
     eventually(f"{unit} is back", lambda: pid_of(unit) not in (0, before))
 
@@ -114,7 +110,7 @@ def serves() -> bool:
 
 
 def check_files() -> None:
-    """What systemd says of them; it rates what is left open from 0 to 100."""
+    """systemd's security rating of them, from 0 to 100."""
     verified = subprocess.run(["systemd-analyze", "verify", *(f"{unit}.service" for unit in UNITS)], capture_output=True, text=True)
     assert verified.returncode == 0 and not verified.stderr, verified
     for unit, at_most in UNITS.items():
@@ -144,7 +140,7 @@ def start_by_the_page(clock) -> None:
 
 
 def check_processes() -> None:
-    """What the kernel says of them."""
+    """The kernel's view of them."""
     agent, gateway = (pid_of(unit) for unit in UNITS)
     of_agent, of_gateway = status_of(agent), status_of(gateway)
     assert {int(of_agent[f"Cap{one}"], 16) for one in ("Prm", "Eff", "Bnd")} == {1 << 21 | 1 << 23}, of_agent  # SYS_ADMIN, SYS_NICE
@@ -159,7 +155,7 @@ def check_processes() -> None:
 
 
 def check_admin_socket() -> None:
-    """For root and for who is in the page's group, for nobody else."""
+    """For root and members of the page's group only."""
     socket = "/run/wattle/admin.sock"
     assert stat.S_ISSOCK(os.stat(socket).st_mode)
     ask = ["curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", "--unix-socket", socket, "http://localhost/workers"]
@@ -170,7 +166,7 @@ def check_admin_socket() -> None:
 
 
 def check_credentials() -> None:
-    """Keys that root alone may read, as the page says."""
+    """Keys that only root may read, as the page states."""
     page = pathlib.Path(HERE, "deploy-containers.md").read_text()
     said = subprocess.run(["wattle", "key", "shop"], check=True, capture_output=True, text=True).stdout.splitlines()
     pathlib.Path("keys.json").write_text(f'{{"keys": [{said[3].strip()}]}}')

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The admin plane on a Unix socket: whom the kernel vouches for is answered, others are not; beside TCP with its token or instead
-of it; a socket left by a killed gateway is taken over, a living one's is not; the planner uses it."""
+"""The admin plane on a Unix socket: users by the kernel's credentials are served, others refused; next to TCP with its token or
+instead of it; a socket left by a killed gateway is taken over, one in use is not; the planner uses it."""
 import http.client
 import json
 import os
@@ -12,7 +12,8 @@ import stat
 import subprocess
 import sys
 import tempfile
-import time
+
+from processes import check, eventually
 
 wattle = sys.argv[1]
 children = []
@@ -32,11 +33,6 @@ gpu = "a100-80g"
 tensor_parallel = 1
 max_load_per_s = 5
 """
-
-
-def check(condition, what):
-    if not condition:
-        sys.exit(f"admin_socket: {what}")
 
 
 def start(*arguments, **more):
@@ -83,13 +79,6 @@ def as_nobody(path, target):
     return said
 
 
-def until(what, holds):
-    end = time.monotonic() + 30
-    while not holds():
-        check(time.monotonic() < end, f"never: {what}")
-        time.sleep(0.02)
-
-
 def gateway(*more, **options):
     return start("gateway", "--listen", "127.0.0.1:0", "--model", "llama-3.1-8b", "--json", *more, **options)
 
@@ -105,7 +94,7 @@ def main(folder):
     at = json.loads(said)
     check(at["admin"] == at["admin_socket"] == f"unix:{path}", at)
     check(stat.S_IMODE(os.stat(path).st_mode) == 0o600, "the socket's mode")
-    until("the engine is ready", lambda: ask(path, "/health")[0] == 200)
+    eventually("the engine is ready", lambda: ask(path, "/health")[0] == 200)
     check(ask(path, "/usage")[0] == 200 and "wattle_gateway_worker_up" in ask(path, "/metrics")[1], "its own user is answered")
     check(as_nobody(path, "/usage") in (None, "no connection"), "another user connects to a socket of mode 0600")
     listening = {line.split()[1] for table in ("tcp", "tcp6")
@@ -137,7 +126,7 @@ def main(folder):
     second, said = gateway("--admin", f"unix:{path}", "--admin", "127.0.0.1:0", "--admin-token-file", str(token), "--worker",
                            engine, "--admin-socket-mode", "0666")
     at = json.loads(said)
-    until("the engine is ready", lambda: ask(path, "/health")[0] == 200)
+    eventually("the engine is ready", lambda: ask(path, "/health")[0] == 200)
     check(ask(path, "/usage")[0] == 200, "no token is asked for on the socket")
     check(as_nobody(path, "/usage") in (None, "403"), "the kernel says who it is, whatever the mode lets in")
     check(as_nobody(path, "/health") in (None, "200"), "/health is for all")
@@ -160,7 +149,7 @@ def main(folder):
     start("planner", str(scenario), "--recipe", "static-max", "--gateway", f"unix:{path}", "--slot",
                        f"0=0@{free_endpoint(folder)}", "--logs", folder, "--json",
                        env=dict(os.environ, WATTLE_FAKE_NVML=os.path.join(folder, "board") + ",count=1"))
-    until("the planner's engine serves", lambda: any(
+    eventually("the planner's engine serves", lambda: any(
         w["status"] == "ready" for w in json.loads(ask(path, "/workers")[1])["workers"]))
     print("admin_socket: ok")
 

@@ -19,7 +19,7 @@ SPLIT = ["prefill", "prefill", "decode", "decode"]
 
 
 class Fleet:
-    """Engines, their agent and a gateway; engines come back on the ports they had."""
+    """Engines, their agent and a gateway; engines restart on the same ports."""
 
     def __init__(self, wattle: str, nvml: str, folder: str, roles: list[str], *flags: str):
         self.node = Processes(wattle, folder, gpus=len(roles))
@@ -166,7 +166,7 @@ def killed_again_as_it_comes_back(f: Fleet) -> None:
 
 
 def anything(seed: int) -> Callable[[Fleet], None]:
-    """Engines and the agent killed, stopped and brought back as the seed says, under load."""
+    """Engines and the agent killed, stopped and restarted at random by the seed, under load."""
     def script(f: Fleet) -> None:
         chance = random.Random(seed)
         away: dict[int, str] = {}
@@ -204,7 +204,7 @@ def anything(seed: int) -> Callable[[Fleet], None]:
     return script
 
 
-# Script, fleet, and how many may fail although nothing of theirs had come: those that lost two engines.
+# Script, fleet, and how many requests may fail before their first token: those that lost two engines.
 SCRIPTS: list[tuple[Callable[[Fleet], None], list[str], int]] = [
     (killed_while_streaming, COLOCATED, 0), (killed_in_prefill, SPLIT, 0), (killed_in_decode, SPLIT, 0), (killed_between_the_legs, SPLIT, 10),
     (all_decode_dies_and_comes_back, SPLIT, 0), (hangs_for_a_while, COLOCATED, 0), (hangs_and_is_killed, COLOCATED, 0),

@@ -11,6 +11,8 @@ import sys
 import tempfile
 from urllib.parse import urlsplit
 
+from processes import check
+
 wattle = sys.argv[1]
 children = []
 
@@ -19,11 +21,6 @@ def start(*command):
     child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     children.append(child)
     return child.stdout.readline()
-
-
-def check(condition, what):
-    if not condition:
-        sys.exit(f"few_descriptors: {what}")
 
 
 def admin_text(admin, path):
@@ -35,7 +32,7 @@ def admin_text(admin, path):
 
 
 def ask(url, tokens):
-    """A connection that has asked for a stream; None: it was closed."""
+    """A connection that has requested a stream; None: it was closed."""
     try:
         client = socket.create_connection((urlsplit(url).hostname, urlsplit(url).port), timeout=60)
         body = json.dumps({"model": "llama-3.1-8b", "messages": [{"role": "user", "content": "count"}], "stream": True,

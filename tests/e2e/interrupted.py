@@ -1,5 +1,5 @@
-"""Ctrl-C: what was sent is measured and said; streams end within --drain-s, or at the second signal, in `wattle replay`, `up` and
-`gateway` alike. `up` refuses what cannot start before it measures anything, and removes what a killed one has left."""
+"""Ctrl-C: the requests sent so far are measured and reported; streams end within --drain-s, or at the second signal, in `wattle
+replay`, `up` and `gateway` alike. `up` refuses bad input before it measures anything, and removes folders of killed runs."""
 import argparse
 import json
 import os
@@ -11,16 +11,10 @@ import tempfile
 import time
 import urllib.request
 
+from processes import eventually
+
 PATIENCE_S = 60
 STREAM_TOKENS = 4000  # longer than any patience here
-
-
-def eventually(what: str, holds) -> None:
-    for _ in range(PATIENCE_S * 20):
-        if holds():
-            return
-        time.sleep(0.05)
-    raise AssertionError(what)
 
 
 class Programs:
@@ -145,7 +139,7 @@ count = 2
     assert "no saving is stated" in said and not folders(), (said, folders())
     assert json.loads((out_folder / "run.json").read_text())["summary"]["requests"]["arrived"] > 0
 
-    # A load profile would be measured first; what is measured lies in the cache.
+    # A load profile would be measured first and kept in the cache.
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The gateway's journal outlives the gateway: within a second of a request's end it can be read by `wattle report`, also
-after kill -9. A file that cannot be written further is said by /health, /metrics and stderr at once, and requests go on."""
+"""The gateway's journal outlives the gateway: a second after a request's end `wattle report` can read it, also after kill -9. A
+file that cannot be written further is reported by /health, /metrics and stderr at once, and requests continue."""
 import http.client
 import json
 import pathlib
@@ -12,13 +12,10 @@ import tempfile
 import time
 from urllib.parse import urlsplit
 
+from processes import check
+
 wattle = sys.argv[1]
 children = []
-
-
-def check(condition, what):
-    if not condition:
-        sys.exit(f"journal_survives: {what}")
 
 
 def start(*arguments, file_bytes=None, stderr=subprocess.DEVNULL):
@@ -58,7 +55,7 @@ try:
         child, urls = gateway(run)
         for _ in range(3):
             complete(urls["url"])
-        time.sleep(1.0)  # what was promised
+        time.sleep(1.0)  # the guaranteed delay
         child.kill()
         child.wait()
         rows = (run / "requests.csv").read_text().splitlines()

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A gateway that speaks TLS, asks for keys and has an admin token, set up by the commands of docs/live.md."""
+"""A gateway with TLS, API keys and an admin token, set up by the commands of docs/live.md."""
 import http.client
 import json
 import os
@@ -11,6 +11,8 @@ import tempfile
 import time
 from urllib.parse import urlsplit
 
+from processes import check
+
 wattle = sys.argv[1]
 children = []
 
@@ -19,11 +21,6 @@ def start(*arguments):
     child = subprocess.Popen([wattle, *arguments], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     children.append(child)
     return child.stdout.readline()
-
-
-def check(condition, what):
-    if not condition:
-        sys.exit(f"keys_and_tls: {what}")
 
 
 def ask(url, method, path, headers=None, body=None):

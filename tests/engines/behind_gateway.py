@@ -1,4 +1,4 @@
-"""What every real engine has to stand behind the gateway, and what the gateway has to say of it."""
+"""Checks for every real engine behind the gateway, and for the gateway's results about it."""
 import csv
 import http.client
 import json
@@ -9,7 +9,7 @@ import threading
 import time
 from urllib.parse import urlsplit
 
-from processes import PATIENCE_S, Processes, eventually, get, metric, post
+from processes import PATIENCE_S, Processes, decisions_of, eventually, get, metric, post, requests_of
 
 
 class Answer:
@@ -116,9 +116,7 @@ class Stack:
         """Requests and decisions of its journal."""
         self.process.terminate()
         assert self.process.wait(PATIENCE_S) == 0
-        requests = list(csv.DictReader(open(os.path.join(self.run, "requests.csv"))))
-        decisions = [json.loads(line) for line in open(os.path.join(self.run, "decisions.jsonl"))]
-        return requests, decisions
+        return requests_of(self.run), decisions_of(self.run)
 
 
 def complete_answers(stack: Stack, count: int, tokens: int = 24) -> None:
@@ -135,7 +133,7 @@ def complete_answers(stack: Stack, count: int, tokens: int = 24) -> None:
 
 
 def tokens_are_booked(stack: Stack) -> None:
-    """As the engine's own usage says, whatever the texts of its tokens are."""
+    """Tokens equal the engine's own usage, whatever the texts of its tokens are."""
     answer = stream(stack.url, body_of(40, 33))
     assert not answer.failed and answer.usage, answer.events[-2:]
     stack.settle()
@@ -159,7 +157,7 @@ def load_is_known_by_its_header(stack: Stack) -> None:
 
 
 def a_client_that_leaves_frees_the_engine(stack: Stack, busy) -> None:
-    """`busy()`: requests the engine says it has."""
+    """`busy()`: number of requests by the engine's own metrics."""
     before = stack.fates()["cancelled"]
     stream(stack.url, body_of(3000), stop_after=5)
     eventually("the engine is free again", lambda: busy() == 0)

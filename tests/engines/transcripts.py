@@ -1,5 +1,5 @@
-"""Recorded answers of vLLM, llama.cpp and Dynamo, given again by the mock engine, through the gateway: a client sees what the
-engine sent, and the gateway books the tokens that the engine counted."""
+"""Recorded answers of vLLM, llama.cpp and Dynamo, replayed by the mock engine through the gateway: the client gets what the engine
+sent, and the gateway books the tokens that the engine counted."""
 import argparse
 import http.client
 import json

@@ -1,5 +1,5 @@
-"""Real vLLM (CPU build, random weights) with our scheduler plugin behind the gateway; with --pair two of them, prefill and
-decode, whose KV goes over NIXL."""
+"""Real vLLM (CPU build, random weights) with our scheduler plugin behind the gateway; with --pair two of them, prefill and decode,
+with KV transfer over NIXL."""
 import argparse
 import os
 import pathlib
@@ -12,7 +12,7 @@ from processes import PATIENCE_S, a_node, eventually, get, metric
 from real_engines import CONTEXT, SKIPPED, Missing, free_port, start_vllm, vllm
 
 START_S = 40 * PATIENCE_S
-TIGHT_TTFT_MS = 50  # a long prompt wants the highest clock: decisions that change nothing are not written down
+TIGHT_TTFT_MS = 50  # long prompts then need the highest clock: unchanged clocks are not journaled
 
 
 def sum_of(url: str, name: str, label: str = "") -> float:

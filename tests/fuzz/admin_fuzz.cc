@@ -1,4 +1,4 @@
-// What other processes tell the gateway: agents' answers, planners' records, workers in text and in JSON.
+// Input of the gateway from other processes: agents' responses, planners' records, workers in text and in JSON.
 #include "fuzz.h"
 #include "gateway/agent_answer.h"
 #include "gateway/plan_api.h"

@@ -1,4 +1,4 @@
-// Request bodies: what is accepted is a JSON object by another reader, too, and what is read of it stands there.
+// Request bodies: an accepted one is a JSON object for another parser, too, with the same values.
 #include <nlohmann/json.hpp>
 
 #include "fuzz.h"
@@ -30,7 +30,7 @@ std::string broken_rule(const net::CompletionRequest& read, const std::string& b
   return "";
 }
 
-/// What it says on every path.
+/// The results on every path.
 Verdict read_as(net::ApiPath path, const std::string& body) {
   const auto read = net::read_completion(path, body);
   if (read) return {true, broken_rule(*read, body)};

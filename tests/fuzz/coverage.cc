@@ -1,8 +1,6 @@
-// What the code passes through, for clang's libFuzzer, of code that g++ compiled: g++ calls a function in every basic
-// block
-// (-fsanitize-coverage=trace-pc), libFuzzer looks at 8-bit counters, which clang's code has of its own. Two blocks in
-// 65,536 may share one. Linked into everything that is compiled so; libFuzzer's empty function of that name is wrapped
-// away.
+// Coverage for clang's libFuzzer from code that g++ compiled: g++ calls a function in every basic block
+// (-fsanitize-coverage=trace-pc), libFuzzer reads 8-bit counters, which clang's code has itself. Two blocks in 65,536
+// may share one. Linked into everything that is compiled so; libFuzzer's empty function of that name is wrapped.
 #include <cstddef>
 #include <cstdint>
 

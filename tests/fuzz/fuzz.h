@@ -18,8 +18,8 @@ struct Verdict {
 /// Valid inputs, small and unlike each other; mutations start from them. The parser must accept each.
 [[nodiscard]] std::vector<std::string> seeds();
 
-/// Parses one input. Never crashes; what it accepts it checks (an accepted value that breaks an invariant is garbage
-/// let in), what it rejects goes through rejected().
+/// Parses one input. Never crashes; checks accepted values (one that breaks an invariant is garbage let in), and passes
+/// refusals to rejected().
 [[nodiscard]] Verdict parse(std::string_view input);
 
 /// A rejection, and whether the error says what errors must: bad input, where (starting with `file`), and what.

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 
-LONGEST_KEPT = 600  # bytes: what a longer one reaches a shorter one mostly does
+LONGEST_KEPT = 600  # bytes: longer inputs rarely reach more code
 SHORT = {"n": b"\n", "r": b"\r", "t": b"\t", "\\": b"\\"}
 LONG = {byte[0]: f"\\{letter}" for letter, byte in SHORT.items()}
 

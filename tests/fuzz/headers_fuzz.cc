@@ -1,4 +1,4 @@
-// What a client's headers leave behind: a request's wishes, its name, its trace, and their lines in spans and journal.
+// A client's headers: options of a request, its name and trace, and their lines in spans and journal.
 #include <fmt/format.h>
 
 #include <memory>
@@ -16,7 +16,7 @@ namespace wattle::fuzz {
 
 namespace {
 
-/// Two tenants, two sites; nobody needs a key.
+/// Two tenants, two sites, no keys.
 struct Service {
   gateway::GatewayOptions options;
   gateway::Tenants tenants{{Tenant{.name = "shop", .tier = TierId(0), .origin = SiteId(1), .priority = 2}}};

@@ -1,5 +1,5 @@
-// HTTP/1.1 messages: what comes out does not hang on how the bytes came, and what we accept another parser (Beast's)
-// accepts and ends at the same byte: where two readers differ, requests can be hidden in requests.
+// HTTP/1.1 messages: the result does not depend on how the bytes are split, and what we accept another parser (Beast's)
+// accepts with the same end: where two parsers differ, requests can be smuggled.
 #include <algorithm>
 #include <boost/asio/buffer.hpp>
 #include <boost/beast/http/basic_parser.hpp>
@@ -24,7 +24,7 @@ constexpr std::uint64_t kBodyMost = 512;
 
 std::string text(string_view s) { return {s.data(), s.size()}; }
 
-/// What was read of a message.
+/// The parsed parts of a message.
 struct Read {
   bool refused = false;
   bool done = false;
@@ -101,8 +101,7 @@ struct Sink final : net::BodySink {
   void on_body_piece(std::string_view bytes) override { body += bytes; }
 };
 
-/// Given pieces of 1 to `largest` bytes, or all at once where that is 0, with what was not taken held as connections
-/// do.
+/// Feeds pieces of 1 to `largest` bytes, or everything at once if that is 0; unread bytes are kept, as connections do.
 template <typename Parser>
 std::size_t feed(Parser& parser, std::string_view bytes, std::size_t largest, std::uint64_t seed) {
   RandomStream random(seed, "pieces");
@@ -163,19 +162,19 @@ bool has_field(const Read& read, std::string_view name) {
 }
 
 std::string difference(const Read& ours, const Read& theirs) {
-  if (ours.refused) return "";        // stricter is what we want to be
-  if (ours.first.empty()) return "";  // its header goes on: what is wrong with it is looked at when it has ended
+  if (ours.refused) return "";        // we may be stricter
+  if (ours.first.empty()) return "";  // the header is incomplete: errors are found at its end
   // It takes that field for Connection.
   const bool proxy = has_field(ours, "Proxy-Connection");
   if (theirs.refused) {
-    if (theirs.in_body && !ours.done) return "";  // a line that goes on, again
+    if (theirs.in_body && !ours.done) return "";  // an incomplete line, again
     // Extensions and trailers are read for their end alone.
     if (theirs.why == http::error::bad_chunk_extension || theirs.in_trailers) return "";
     if (proxy && theirs.why == http::error::bad_value) return "";
     return "accepted, which another reader refuses: " + theirs.why.message();
   }
   if (ours.done != theirs.done) return "another reader sees the message's end elsewhere, or not";
-  if (!ours.done) return "";  // how much is taken of a line that goes on differs
+  if (!ours.done) return "";  // parsers differ in how much of an incomplete line they read
   if (ours.taken != theirs.taken) return "another reader ends the message at another byte";
   // A target in absolute form is ours to take apart.
   if (ours.first != theirs.first && theirs.first.find("://") == std::string::npos) {

@@ -1,4 +1,4 @@
-// The coverage-guided driver: clang's libFuzzer, whose main() this is called by.
+// The coverage-guided driver, called by clang's libFuzzer, which has main().
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>

@@ -13,7 +13,7 @@
 #include "mutate.h"
 
 namespace {
-char now_running[96] = "";  ///< what a crash's message says; filled beforehand, since a handler may not format
+char now_running[96] = "";  ///< the text of a crash's message; filled beforehand, since a handler may not format
 
 extern "C" void on_crash(int number) {
   static constexpr char kText[] = "crashed: repeat with ";

@@ -63,7 +63,7 @@ std::vector<std::string> seeds() {
   telemetry::FpmMessage rich = plain;
   rich.timing_scope = "forward";
   rich.extra = {Span::ms(12), 4096, 64, 512, MegaHertz(1410), true, StepYield{7, 11}};
-  // As msgspec writes structures that are not declared array-like.
+  // The map form of msgspec's structures.
   const std::string_view by_key(
       "\x97\x01\xa1w\x00\x05\xcb\x3f\x89\x99\x99\x99\x99\x99\x9a\x81\xb3num_decode_requests\x07\x80", 38);
   return {encoded(plain), encoded(rich), std::string(by_key)};

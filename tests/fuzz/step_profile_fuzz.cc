@@ -1,4 +1,4 @@
-// Measured step profiles, and the belief files fitted from them: what is accepted must be usable as it stands.
+// Measured step profiles, and the belief files fitted from them: accepted ones must be usable.
 #include "fuzz.h"
 #include "predict/belief_file.h"
 

@@ -1,4 +1,4 @@
-// Recipe, GPU and LLM files: what is accepted must make sense to the parts that use it.
+// Recipe, GPU and LLM files: accepted ones must be valid for their users.
 #include <cmath>
 
 #include "base/file.h"

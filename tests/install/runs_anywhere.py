@@ -1,5 +1,5 @@
-"""An installed binary finds its recipes, specs and libraries beside itself, wherever that is; its manual pages and its
-completion say what --help says."""
+"""An installed binary finds its recipes, specs and libraries relative to itself; its manual pages and completion agree with
+--help."""
 import argparse
 import json
 import os
@@ -39,7 +39,7 @@ def main() -> None:
         up = json.loads(run("up", "--for", "3s", "--json").splitlines()[-1])
         assert up["requests"]["finished"] > 0 and up["energy_j"] > 0 and up["meters"] == "emulated", up
 
-        # Every flag that --help shows stands in the manual page, and bash completes it.
+        # Every flag of --help is in the manual page, and bash completes it.
         pages = sorted(page.name for page in (prefix / "share/man/man1").iterdir())
         commands = re.findall(r"^  ([a-z-]+) ", run("--help").split("ubcommands:")[1], re.M)
         assert pages == sorted(["wattle.1"] + [f"wattle-{one}.1" for one in commands]), pages

@@ -1,6 +1,6 @@
-"""INV-6 with every recipe there is: `wattle sim` skips steps, `wattle sim --step` runs each, and both write the same
-journal, to the nanosecond and the picojoule. Answers of three tokens leave engines idle between requests, where what a
-policy heard last is the oldest."""
+"""INV-6 with every recipe: `wattle sim` skips steps, `wattle sim --step` runs each, and both write the same journal, to the
+nanosecond and the picojoule. Answers of three tokens leave engines idle between requests, when the last report that a policy
+got is the oldest."""
 import json
 import os
 import subprocess
@@ -11,7 +11,7 @@ AZURE = ("workload.trace=", "workload.synthetic=azure-conv")
 SHORT = ("workload.output_mean=3", "workload.output_std=1")
 SITES = ("workload.lengths=", "workload.prompt_mean=100", "workload.prompt_std=200", "site.intensity_file=",
          "site.electricity_file=", "site.zone=")
-# The first whose names fit has a recipe; a new one may need a line of its own.
+# The first whose names fit a recipe is used; a new recipe may need a new line.
 GROUPS = (
     (("freesh-pairs",), "two-kinds", ("site.intensity_file=", "workload.requests=1500")),
     (("freesh", "min-energy"), "freesh-3sites", (*SITES, "workload.requests=600")),

@@ -39,7 +39,7 @@ def attempt():
     print(f"{run['requests']['arrived']} requests in {run['seconds']:.1f} s")
     failed = []
     for key in ("ttft_attainment", "itl_attainment", "tbt_attainment", "e2e_attainment"):
-        if simulated[key] is None or run["slo"][key] is None:  # nobody states it
+        if simulated[key] is None or run["slo"][key] is None:  # no such objective
             assert simulated[key] is run["slo"][key], key
             continue
         if simulated[key] < LEAST_SIMULATED_ATTAINMENT:

@@ -30,7 +30,7 @@ struct Transfer {
   std::int64_t request;
   InstanceId prefill;
   InstanceId decode;
-  bool arrived = false;  ///< at the decode engine, whose loop has not taken it up
+  bool arrived = false;  ///< at the decode engine, whose loop has not taken it up yet
   bool operator>(const Transfer& o) const { return std::tie(at, sequence) > std::tie(o.at, o.sequence); }
 };
 
@@ -233,7 +233,7 @@ class SteppedLive final : public control::RequestPort,
     core_.remove_instance(instance, now);
   }
 
-  /// What an engine says first.
+  /// An engine's first report.
   void publish_idle(std::size_t i, Instant now) {
     StepReport idle = replicas_[i].report(now);
     idle.moment = moment();
@@ -241,7 +241,7 @@ class SteppedLive final : public control::RequestPort,
     publish(idle);
   }
 
-  /// Every report goes through the wire format, as bytes.
+  /// Every report passes through the wire format, as bytes.
   void publish(const StepReport& report) {
     bytes_.clear();
     telemetry::encode_fpm(telemetry::to_fpm(report, "engine", report.start), bytes_);
@@ -250,8 +250,8 @@ class SteppedLive final : public control::RequestPort,
     const std::size_t i = index(report.instance);
     if (ended()) agent_.note(i, book_.of(report.instance));
     agent_.report(received, report.start);
-    if (ended()) return;                                                   // shown when somebody looks
-    received.clock = agent_.view(index(report.instance)).clock_commanded;  // what the agent answers with
+    if (ended()) return;                                                   // updated on demand
+    received.clock = agent_.view(index(report.instance)).clock_commanded;  // the agent's response
     core_.report(received);
   }
 
@@ -335,7 +335,7 @@ class SteppedLive final : public control::RequestPort,
   }
   Hold step_starts(const StepReport& report) override {
     if (!ended()) publish(report);
-    return {};  // a real engine knows no holds: it reports every step
+    return {};  // a real engine does not know holds: it reports every step
   }
   void goes_idle(InstanceId instance, Instant when) override {
     StepReport report = at(instance).report(when);

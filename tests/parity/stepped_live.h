@@ -1,6 +1,6 @@
 #pragma once
 // The live control objects (fleet loop, instance loop, telemetry codec) on a stepped virtual clock, with true engines
-// behind them. What is left out is what has no decision in it: sockets, threads, and the driver call of the actuator
+// behind them. Only parts without decisions are left out: sockets, threads, and the driver call of the actuator
 // (commands reach the engine's clock with the simulator's delays).
 #include <vector>
 

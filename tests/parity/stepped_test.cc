@@ -140,7 +140,7 @@ std::vector<Variant> variants() {
               with({"slo.itl_ms=8", "engine.speculative_tokens=3", "engine.acceptance_rate=0.7"})},
       Variant{"late_tokens", "azure-conv-1", "wattle", with({"slo.itl_ms=40"})},
       Variant{"parking", "azure-conv-2p2d", "idle-parking", with({})}};
-  // Once as with a scheduler plugin, once as engines come.
+  // Once as with a scheduler plugin, once as engines report.
   const std::size_t n = all.size();
   for (std::size_t i = 0; i < n; ++i) {
     Variant ended = all[i];

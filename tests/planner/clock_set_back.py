@@ -1,6 +1,6 @@
-"""A gateway that asks carbon sources every half a second begins with a time of day that is a day late: what it serves is of
-unknown carbon. Once the clock has been put right, the books follow within a second or two. Then the clock is set back by a
-day: it goes on to ask."""
+"""A gateway that queries carbon sources every half a second starts with the time of day a day late: requests are of unknown
+carbon. After the clock is corrected, the ledger uses the source within a second or two. Then the clock is set back by a day:
+queries continue."""
 import argparse
 import http.server
 import json

@@ -10,7 +10,7 @@ import signal
 import time
 
 from planner import Clients
-from processes import PATIENCE_S, Processes, arguments, eventually, get, log_objects, scratch
+from processes import PATIENCE_S, Processes, arguments, decisions_of, eventually, get, log_objects, requests_of, scratch
 from sites import LONG, MODEL, RECIPE, SCENARIO, SHORT, both_classes, start_two_sites
 from streams import Requests
 
@@ -19,14 +19,12 @@ SHED = 4  # of journal::Rung
 
 
 def check_journal(folder: str, sent: int, failed: int, refused: int) -> None:
-    with open(os.path.join(folder, "requests.csv"), encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file))
+    rows = requests_of(folder)
     assert len(rows) == len({row["request_id"] for row in rows}) == sent, (len(rows), sent)
     fates = [row["fate"] for row in rows]
     assert (fates.count("failed"), fates.count("rejected")) == (failed, refused), {f: fates.count(f) for f in set(fates)}
     assert fates.count("finished") == sent - failed - refused, {f: fates.count(f) for f in set(fates)}
-    with open(os.path.join(folder, "decisions.jsonl"), encoding="utf-8") as file:
-        records = [json.loads(line) for line in file]
+    records = decisions_of(folder)
     again = {r["request"] for r in records if r["reason"] == "its instance was lost: once more"}
     assert again, "some were caught, and it is written down"
     shed = {r["request"] for r in records if r["kind"] == "emergency" and r["value"] == SHED}
@@ -84,7 +82,7 @@ def main() -> None:
                 for pid in fleet().values():
                     os.kill(pid, signal.SIGSTOP)
                 began = time.monotonic()
-                send_streams()  # nobody answers them there
+                send_streams()  # no engine answers them there
                 moved(1)
                 took = time.monotonic() - began
                 answered = len(clients.answers)

@@ -1,5 +1,5 @@
-"""`wattle up` with a recipe that scales tells a saving only when the fleet's first switch is over: before, two engines draw
-power for one's work."""
+"""`wattle up` with a recipe that scales states a saving only after the fleet's first transition: before, old and new engines draw
+power for the same load."""
 import argparse
 import json
 import subprocess

@@ -1,5 +1,5 @@
-"""A gateway that dies and comes back at the same address knows no engine, and its ids are others': the planner announces its
-engines again. What it has noted of them for its successor stays where a full disk takes no other note."""
+"""A gateway that dies and restarts at the same address knows no engine, and ids are reused: the planner announces its engines
+again. Its notes for its own successor are kept if a full disk prevents new ones."""
 import argparse
 import json
 import os
@@ -35,7 +35,7 @@ def main() -> None:
             assert clients.count(200) == 1, clients.answers
 
             node.stop(first, signal.SIGKILL)
-            # Worker 0 is somebody else's now.
+            # Worker 0 is another engine now.
             node.start("gateway", "--listen", url.removeprefix("http://"), "--admin", admin.removeprefix("http://"), "--model", MODEL,
                        "--worker", "http://127.0.0.1:9")
             ready = lambda: [w["status"] for w in json.loads(get(admin + "/workers"))["workers"]] == ["not_ready", "ready"]

@@ -165,7 +165,7 @@ def check_levels(fleet: Fleet) -> None:
 
 
 def check_errors(admin: str) -> None:
-    """A manager's, as JSON; and what a page in a browser sends."""
+    """A manager's state as JSON; and requests from a page in a browser."""
     refused(404, admin + "/nope")
     refused(405, admin + "/observe")
     refused(403, admin + "/observe", "POST", headers=PAGE, body=b"{}")
@@ -215,12 +215,12 @@ def main() -> None:
                 answered = len(clients.answers)
                 eventually(f"requests are answered without {name}", lambda: len(clients.answers) > answered + 6)
                 fleet.start(name)
-                if name == "fleet":  # nobody starts or ends engines while it is away
+                if name == "fleet":  # no engine is started or ended while it is away
                     after = fleet.fleet()["engines"]
                     assert {(e["pid"], e["pool"]) for e in before} == {(e["pid"], e["pool"]) for e in after}, (before, after)
                 answered = len(clients.answers)
                 eventually(f"and with it again ({name})", lambda: len(clients.answers) > answered + 6)
-                time.sleep(3)  # some epochs: small loads may look like others, but no pool goes dark or takes a second node
+                time.sleep(3)  # some epochs: small loads may be planned differently, but no pool loses its last instance or takes a second node
                 eventually("pools are as they were", lambda: fleet.serving() in (
                     [(0, 1), (1, 1)], [(0, 1), (1, 2)], [(0, 2), (1, 1)], [(0, 2), (1, 2)]))
             eventually("the instance manager has lowered a clock again", low)

@@ -1,6 +1,5 @@
-// DynamoLLM's managers as controllers of their own, simulated: they restart in mid-epoch, do not answer, and their
-// clocks differ, while instances and nodes die in the midst of starts and re-shards. What they say goes over the wire's
-// text.
+// DynamoLLM's managers as separate controllers, simulated: they restart within an epoch, do not respond, and their
+// clocks differ, while instances and nodes die during starts and re-shards. Messages pass through the wire format.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -36,7 +35,7 @@ std::shared_ptr<const plan::LoadTable> table_of_three() {
   return made = table;
 }
 
-/// One manager's process: its clock, which is off by something, and what it remembers.
+/// A manager's process: its clock, which has an offset, and its state.
 struct Controller {
   Span skew;
   std::unique_ptr<managers::Hierarchy> levels;
@@ -70,7 +69,7 @@ class Controllers final : public policy::ScalingPolicy {
     Observation observed;
     observed.now = view.now;
     observed.rate_per_s.assign(view.rate_per_s.begin(), view.rate_per_s.end());
-    observed.rate_per_s.resize(kClasses);  // a gateway counts those that nothing has come of, too
+    observed.rate_per_s.resize(kClasses);  // a gateway also counts those without a result
     observed.members.assign(view.members.begin(), view.members.end());
     observed.weights.assign(view.weights.begin(), view.weights.end());
     observed.clocks.assign(view.clocks.begin(), view.clocks.end());
@@ -227,14 +226,14 @@ TEST(ManagersFaults, NobodyIsLostOrServedTwiceOverAThousandSchedules) {
   }
   for (const char* what :
        {"cluster manager restarts", "pool managers restart", "cluster manager does not answer",
-        "pool managers do not answer", "re-shards", "step: begun", "step: done", "step: what it started died",
+        "pool managers do not answer", "re-shards", "step: begun", "step: done", "step: its new instance died",
         "failed with their instance", "plan: cluster and pool managers"}) {
     EXPECT_GT(seen[what], 0) << what;
   }
   for (const auto& [what, n] : seen) RecordProperty(what, n);
 }
 
-// A cluster manager that has restarted, and knows no load, leaves pools as they are; pool managers, too.
+// A restarted cluster manager without a load leaves pools as they are; pool managers, too.
 TEST(ManagersFaults, ARestartInMidEpochKeepsTheLayout) {
   managers::HierarchyOptions options;
   options.cluster.nodes = kNodes;

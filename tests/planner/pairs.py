@@ -4,7 +4,6 @@ at its decode engine, others at the colocated one, in one fleet. An engine of a 
 another pair starts; only requests that were in them fail. A gateway that has restarted hears of the pair again, which no plan ends
 because nobody said what arrived meanwhile, and a planner that takes over has it as its predecessor had it."""
 import contextlib
-import csv
 import http.client
 import json
 import os
@@ -12,7 +11,7 @@ import signal
 import time
 
 from planner import Clients, sending
-from processes import PATIENCE_S, Processes, arguments, eventually, get, scratch
+from processes import PATIENCE_S, Processes, arguments, eventually, get, requests_of, scratch
 from sites import MODEL, start_two_sites
 
 FLEETS = ("colocated", "colocated", "prefill", "decode")  # of GPU 0 to 3, of which plans have three: no two pairs
@@ -175,8 +174,7 @@ def main() -> None:
         finally:
             node.end(pids)
         for folder_of, pairs in ((run, 2), (again, 1)):
-            with open(os.path.join(folder_of, "requests.csv"), encoding="utf-8", newline="") as file:
-                rows = [row for row in csv.DictReader(file) if row["fate"] == "finished"]
+            rows = [row for row in requests_of(folder_of) if row["fate"] == "finished"]
             apart = [row for row in rows if row["prefill_instance"] != row["decode_instance"]]
             assert 0 < len(apart) < len(rows), "some were served in pairs, and some were not"
             for row in apart:

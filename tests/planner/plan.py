@@ -137,12 +137,12 @@ def main() -> None:
                 assert seen == {(0, 0), (1, 1)}, seen
                 # Those of pool 1 have had no short prompt, nor will those of pool 0 have a long one from now on.
                 def tokens(pool: int) -> list[float]:
-                    """Of its prompts, and how many prompts; of one answer, as more may come at any time."""
+                    """Work of one request: of its prompt, and the number of prompts; of one answer, as more may arrive at any time."""
                     text = get(engine_in(pool)["url"] + "/metrics")
                     return [next(float(line.rsplit(" ", 1)[1]) for line in text.splitlines()
                                  if line.startswith(f"vllm:request_prompt_tokens_{what}")) for what in ("sum", "count")]
 
-                time.sleep(0.5)  # what was sent before has been counted
+                time.sleep(0.5)  # until earlier requests have been counted
                 small = tokens(0)
                 eventually("both are at work", lambda: tokens(0)[1] > small[1] + 5 and tokens(1)[1] > 5)
                 now = tokens(0)
@@ -172,7 +172,7 @@ def main() -> None:
                 process, at = planner(1)
                 assert fleet() == [(0, 0, "serving"), (0, 1, "serving")], fleet()
                 assert {e["pid"] for e in json.loads(get(at + "/fleet"))["engines"]} == serving, "pools intact"
-                # This one's lease is a second, and renewed as long as it lives.
+                # Its lease is a second, and renewed as long as it runs.
                 eventually("it says so itself", lambda: json.loads(get(admin + "/plan"))["lease_left_ms"] <= 1000)
                 time.sleep(1.5)
                 assert of(1)["clock_mhz"] == 900, "renewed"
@@ -187,7 +187,7 @@ def main() -> None:
                 over.set()
                 sender.join()
             assert clients.count(200) == clients.sent, clients.answers
-            # What a planner learns of requests that turn out to be of another class: here prompts alone say it.
+            # Requests that turn out to be of another class are reported to the planner: here the class follows from prompts alone.
             turned_out = json.loads(get(admin + "/plan"))["turned_out"]
             assert [sum(row) for row in turned_out] == [row[i] for i, row in enumerate(turned_out)], turned_out
             assert sum(map(sum, turned_out)) == clients.sent, (turned_out, clients.sent)

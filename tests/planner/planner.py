@@ -1,6 +1,6 @@
-"""The planner with real processes: an engine is started in the shadow of another, takes over, and the old one drains before
-it ends; engines killed while they load, warm up, serve or drain are replaced; every request is answered once, by
-somebody; an engine that loads draws power, and it is booked."""
+"""The planner with real processes: an engine starts while another serves, takes over, and the old one drains before it ends;
+engines killed while they load, warm up, serve or drain are replaced; every request is answered once; the power of an engine that
+loads is booked."""
 import contextlib
 import csv
 import json
@@ -13,20 +13,20 @@ import urllib.error
 import urllib.request
 import uuid
 
-from processes import PATIENCE_S, Processes, arguments, eventually, get, metric, scratch
+from processes import PATIENCE_S, Processes, arguments, decisions_of, eventually, get, metric, scratch
 
 MODEL = "llama-2-13b"
-UNUSED_MW = 52000  # what a virtual GPU draws that no engine has
+UNUSED_MW = 52000  # power of a virtual GPU without an engine
 
 
 def free_endpoint(folder: str) -> str:
-    """Not a TCP port: one that is free now may be the near end of somebody's connection when the engine wants it."""
+    """Not a TCP port: a free one may become the local end of another connection before the engine binds it."""
     return f"ipc://{folder}/fpm-{uuid.uuid4().hex[:8]}"
 
 
 @contextlib.contextmanager
 def sending(send, per_s):
-    """Calls `send` so often a second, as per_s() says each time, until the block ends."""
+    """Calls `send` at the rate of per_s(), which may change, until the block ends."""
     over = threading.Event()
 
     def load() -> None:
@@ -84,7 +84,7 @@ class Clients:
         self.threads[-1].start()
 
     def until(self, what: str, holds, rate: float, tokens: int = 20) -> None:
-        """Requests for so many tokens, at this many a second, until `holds`."""
+        """Sends requests of so many tokens at this rate until `holds`."""
         def still_sends() -> bool:
             if holds():
                 return True
@@ -101,8 +101,7 @@ class Clients:
 
 def check_journal(folder: str, expected: list) -> None:
     """`expected`: (phase, reason) in order, as far as the planner reported it; it may have gone on since."""
-    with open(os.path.join(folder, "decisions.jsonl"), encoding="utf-8") as file:
-        records = [json.loads(line) for line in file]
+    records = decisions_of(folder)
     with open(os.path.join(folder, "run.json"), encoding="utf-8") as file:
         run = json.load(file)
     phases = [r for r in records if r["kind"] == "phase"]
@@ -121,7 +120,7 @@ def check_journal(folder: str, expected: list) -> None:
     with open(os.path.join(folder, "timeseries.csv"), encoding="utf-8") as file:
         drawn = [float(row["power_w"]) for row in csv.DictReader(file)
                  if row["instance_id"] == "1" and came < float(row["time_s"]) < served]
-    # The first sample may come before the process does.
+    # The first sample may precede the process.
     assert drawn and min(drawn) >= UNUSED_MW / 1000, f"its GPU draws power all the while, and it is in the ledger: {drawn}"
     assert max(drawn) > UNUSED_MW / 1000, f"one that loads draws more than an unused GPU: {drawn}"
     assert 0 < run["summary"]["mean_gpus"] < 7, run["summary"]["mean_gpus"]
@@ -187,7 +186,7 @@ def main() -> None:
             assert 0 in serving(), "the old one serves on"
             assert clients.count(200) == clients.sent, "nobody noticed"
 
-            # It takes over at last, and the old one is killed while it drains: what it held is answered by the new one.
+            # It takes over, and the old one is killed while it drains: its requests are answered by the new one.
             clients.until("it is started once more", lambda: pid_of(1, "warming"), rate=20)
             clients.until("the old one drains", lambda: pid_of(0, "draining"), rate=20, tokens=400)
             os.kill(pid_of(0, "draining"), signal.SIGKILL)
@@ -198,7 +197,7 @@ def main() -> None:
             retried = metric(admin, "wattle_gateway_retries_total")
             assert retried >= 1 and set(clients.answers) == {200}, ("it held some", retried, clients.answers)
 
-            # The serving engine is killed: what it held waits for another one, which is started, for 5 s at most.
+            # The serving engine is killed: its requests wait up to 5 s for another one, which is started.
             killed = pid_of(1, "serving")
             for _ in range(5):
                 clients.send(400)
@@ -210,7 +209,7 @@ def main() -> None:
             assert metric(admin, "wattle_gateway_retries_total") > retried
             assert metric(admin, "wattle_gateway_requests_arrived_total") == clients.sent, "none is counted twice"
 
-            # Only who is there is listened to, and all of it is in the gateway's journal, as a simulator's would be.
+            # Only present processes count, and the gateway's journal has all of it, like a simulator's.
             eventually("no old subscription is left", lambda: metric(admin, "wattle_gateway_report_sources") ==
                        len(fleet()["engines"]))
             expected = [(p["phase"], p["reason"]) for p in fleet()["phases"]]

@@ -1,5 +1,5 @@
-"""Records that a gateway finds wrong are dropped and counted, those beside them are taken; and a plan that is wrong in form gets a 400
-and changes nothing. The gateway is a stand-in that finds plans wrong."""
+"""Malformed records for a gateway are dropped and counted while the others are used; a malformed plan gets a 400 and changes
+nothing. The gateway is a stand-in that refuses plans."""
 import argparse
 import http.server
 import json

@@ -1,6 +1,5 @@
 """Plans by POST /plan with real processes: one engine of four GPUs becomes two of two under load and back; a planner that is
-killed, in the midst of that too, leaves its engines serving, and the next one takes them over and goes on. Every request
-is answered."""
+killed, also during a re-shard, leaves its engines serving, and the next one continues with them. Every request is answered."""
 import argparse
 import json
 import os
@@ -99,7 +98,7 @@ def main() -> None:
 
 
 def pids_left(state: str) -> set[int]:
-    """Of engines that run, by what they wrote at their start: on a busy machine a moment after the planner says that they do."""
+    """Engines that run, by their output at the start: on a busy machine a moment after the planner reports them."""
     found = set()
     for name in os.listdir(state):
         if name.endswith(".pid"):

@@ -32,7 +32,7 @@ class Bench:
         return process, at["admin"]
 
     def fails(self, *more: str) -> str:
-        """What a planner says that ends at once."""
+        """The output of a planner that ends at once."""
         ran = subprocess.run([self.flags.wattle, *self.words, *more], env=self.node.env, capture_output=True, text=True,
                              timeout=PATIENCE_S)
         assert ran.returncode == 3, ran

@@ -1,7 +1,6 @@
-"""Carbon sources live: a local server answers as Electricity Maps does for the books, and as a Carbon Aware SDK does for
-decisions. The planner's pools follow what it says of marginal intensity, the gateway's ledger what it says of average. Once
-it refuses the key, or does not answer in time, the carbon term is off with a warning, and energy is booked as of unknown
-carbon."""
+"""Carbon sources live: a local server answers like Electricity Maps for the ledger, and like a Carbon Aware SDK for decisions.
+The planner's pools follow the marginal intensity, the gateway's ledger the average. If the server refuses the key, or does not
+answer in time, the carbon term is off with a warning, and energy is booked with unknown carbon."""
 import datetime
 import http.server
 import json
@@ -14,7 +13,7 @@ from planner import Clients
 from processes import Processes, arguments, eventually, get, metric, scratch
 from sites import MODEL, RECIPE, both_classes, start_two_sites
 
-HOLDS_S = 3  # a value is known for so long after it was asked for
+HOLDS_S = 3  # seconds for which a value is valid after the query
 BLIND = "an intensity is unknown: planned without carbon"
 
 

@@ -1,12 +1,11 @@
-"""Two SLO tiers of one service, live (emulated engines): under load the plan keeps them in pools of their own, requests of each
-tier are served by its pool, and the agent holds the loose pool's engines to that tier's objectives alone; where the load has
-fallen they share a pool again, whose engines are held to the strict ones. No request fails."""
-import csv
+"""Two SLO tiers of one service, live (emulated engines): under load the plan gives each tier its own pool, requests go to the pool
+of their tier, and the agent applies only that tier's objectives to the loose pool's engines; when the load has fallen both share
+a pool with the strict objectives. No request fails."""
 import json
 import os
 
 from planner import Clients, free_endpoint, pools_serving, sending
-from processes import PATIENCE_S, Processes, arguments, eventually, get, scratch
+from processes import PATIENCE_S, Processes, arguments, decisions_of, eventually, get, requests_of, scratch
 
 MODEL = "llama-2-13b"
 LOOSE_TBT_MS, STRICT_TBT_MS = 200, 14
@@ -51,7 +50,7 @@ gpu = "h100"
 max_load_per_s = 5
 """
 GPUS = 4
-# Epochs of seconds in half hours' stead; what is expected is the most of the last six slots.
+# Epochs of seconds instead of half hours; the forecast is the maximum of the last six slots.
 SETS = [word for key in ("classify.by_tier=true", "scaling.nodes=4", "scaling.epoch_s=3", "scaling.pool_epoch_s=1",
                          "scaling.period_s=0.5", "scaling.slot_s=1", "scaling.vm_s=0", "scaling.gpu_init_s=0",
                          "scaling.weights_s=0", "scaling.engine_s=0", "scaling.install_s=0.5") for word in ("--set", key)]
@@ -61,13 +60,11 @@ BUSY_PER_S = 12.0  # one engine carries 11 at the loose objective, 3 at the stri
 def check_journal(folder: str, sent: int) -> None:
     """Every request has left once. Strict ones were all sent to the strict pool; loose ones to theirs while there was one, but
     for what was too much for it."""
-    with open(os.path.join(folder, "requests.csv"), encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
+    rows = requests_of(folder)
     assert len({row["request_id"] for row in rows}) == len(rows) == sent, (len(rows), sent)
     assert all(row["fate"] == "finished" for row in rows), rows
     tier_of = {int(row["request_id"]): int(row["tier_id"]) for row in rows}
-    with open(os.path.join(folder, "decisions.jsonl"), encoding="utf-8") as file:
-        records = [json.loads(line) for line in file]
+    records = decisions_of(folder)
     sent_to = [(tier_of[r["request"]], r["value"], r["at_ns"]) for r in records if r["kind"] == "pool"]
     assert {pool for tier, pool, _ in sent_to if tier == STRICT} == {STRICT_POOL}, sent_to
     own = [at for tier, pool, at in sent_to if (tier, pool) == (LOOSE, LOOSE_POOL)]
@@ -105,7 +102,7 @@ def main() -> None:
                 return pools_serving(at["admin"], gateway["admin"], LOOSE_POOL, pids)
 
             def held() -> dict:
-                """What the agent holds the engines of each pool to, where the gateway has said so."""
+                """The objectives that the agent applies to the engines of each pool, after the gateway's plan."""
                 said = json.loads(get(agent["admin"] + "/engines"))["engines"]
                 return {pool: [e["objectives"]["tbt_ms"] for e in said if e.get("pool") == pool and "objectives" in e]
                         for pool in (LOOSE_POOL, STRICT_POOL)}

@@ -1,5 +1,5 @@
-"""`wattle up` states a saving of the same work alone: not of requests that Ctrl-C kept back, nor of energy that nobody metered.
-What it emulates is what it simulates beside it: all GPUs of the scenario's nodes, and no faults."""
+"""`wattle up` states a saving only for the same work: not if Ctrl-C kept requests back, nor for energy that was not metered. The
+simulated reference is the same fleet: all GPUs of the scenario's nodes, and no faults."""
 import argparse
 import os
 import re

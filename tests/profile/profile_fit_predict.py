@@ -36,7 +36,7 @@ def measure(flags: argparse.Namespace) -> None:
         assert done.returncode == 0, done
         summary = json.loads(done.stdout)
         print(summary)
-        # A starved test machine may lose a cell, with a note; what is left must still predict.
+        # A starved test machine may lose a cell, with a note; the others must still predict.
         assert not summary["interrupted"] and summary["rows_with_power"] >= 0.8 * 2 * (1 + 5 + 4 + 5 + 3 * 2 * 4), summary
         clock = lambda: metric(at["url"], "wattle_mock_engine_clock_mhz")
         eventually("the clock is released when it is done", lambda: clock() == 1410)
@@ -50,7 +50,7 @@ def measure(flags: argparse.Namespace) -> None:
         print(truth.stdout)
         assert truth.returncode == 0, f"a prediction is off by more than {LIMIT:.0%}"
 
-        # The engine's own telemetry says the same as the streams did.
+        # The engine's own telemetry agrees with the streams.
         reported = os.path.join(folder, "reported.csv")
         subprocess.run([flags.wattle, "profile", "--url", at["url"], "--clock-mhz", "1410", "--telemetry", at["fpm"],
                         "--concurrency", "16", "--prompt", "64", "--output-tokens", "128", "--prefill", "1024", "--out", reported],

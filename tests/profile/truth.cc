@@ -1,5 +1,5 @@
-// Compares a belief file with the step model the mock engine runs on, at points nobody profiled. The only place where
-// the two meet: the profile was measured over HTTP.
+// Compares a belief file with the step model of the mock engine at points that were not profiled. The only place that
+// uses both: the profile was measured over HTTP.
 #include <fmt/core.h>
 
 #include <cmath>

@@ -1,13 +1,13 @@
-"""Tests in real time assert what a machine with time to spare does. A probe measures, while such a test runs, how late the
-host lets a process run; a test that failed while the host was late says nothing, is repeated, and is skipped at last with
-what was measured. A failure on a punctual host stays a failure, and nothing that is asserted depends on the probe."""
+"""Tests in real time assert what a machine with time to spare does. While such a test runs, a probe measures how late the host
+schedules a process; a test that failed while the host was late is repeated, and finally skipped with the measurement. A failure
+on a punctual host stays a failure, and no assertion depends on the probe."""
 import subprocess
 import sys
 import threading
 import time
 
 PERIOD_S = 0.005
-WORK_S = 0.0002  # CPU time a wake-up asks for: what it waits for in between counts as late, too
+WORK_S = 0.0002  # CPU time per wake-up: waiting for a core counts as late, too
 # The engines' iterations take 10 to 60 ms and the tolerances are 3 to 5 %: delays of this size are of theirs.
 LATE_MEAN_MS = 0.5
 LATE_P99_MS = 10.0
@@ -16,7 +16,7 @@ SKIPPED = 77  # SKIP_RETURN_CODE
 
 
 class Probe:
-    """A thread of this process that wants to run every 5 ms; in a `with` statement, for as long as that lasts."""
+    """A thread of this process that wakes every 5 ms; in a `with` statement, for as long as that lasts."""
 
     def __init__(self):
         self.late_ms: list[float] = []
@@ -57,8 +57,8 @@ class Probe:
 
 
 def repeat_when_late(attempt) -> None:
-    """Runs `attempt`, which raises when something does not hold. Ends the process with SKIPPED when each of three failed on
-    a host that was late; raises what the first one raised on a punctual host."""
+    """Runs `attempt`, which raises on failure. Ends the process with SKIPPED if each of three attempts failed on a late host; raises
+    the first exception on a punctual host."""
     for number in range(1, ATTEMPTS + 1):
         failure = None
         with Probe() as probe:

@@ -1,18 +1,15 @@
-"""What the tests of `wattle reproduce`'s sections share: one section's rows and targets, with what holds of every section."""
+"""Shared by the tests of `wattle reproduce`: rows and targets of one section, with checks for every section."""
 import argparse
 import json
 import os
 import subprocess
 
+from processes import check
+
 parser = argparse.ArgumentParser()
 parser.add_argument("--wattle", required=True)
 parser.add_argument("--root", required=True)
 arguments = parser.parse_args()
-
-
-def check(condition, what):
-    if not condition:
-        raise SystemExit("reproduce: " + str(what))
 
 
 def run(system, section, *flags):

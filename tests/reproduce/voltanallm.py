@@ -1,10 +1,12 @@
-"""`wattle reproduce voltanallm` on points made up for the purpose: its JSON form, and what it refuses."""
+"""`wattle reproduce voltanallm` on made-up points: its JSON form, and refusals."""
 import argparse
 import json
 import os
 import pathlib
 import subprocess
 import tempfile
+
+from processes import check
 
 HEADER = "model,dataset,rps,system,energy_j,ttft_attainment_pct,itl_attainment_pct\n"
 ROWS = """Llama-3.1-8B,ShareGPT,5,sglang_1410,100000,99.0,
@@ -30,11 +32,6 @@ def reproduce(text, *flags, section="main"):
         return subprocess.run([arguments.wattle, "reproduce", *flags, "--section", section], env=environment, capture_output=True, text=True)
 
 
-def check(condition, what):
-    if not condition:
-        raise SystemExit("reproduce: " + str(what))
-
-
 done = reproduce(HEADER + ROWS, "voltanallm", "--json")
 check(done.returncode == 0, done.stderr)
 result = json.loads(done.stdout)
@@ -55,7 +52,7 @@ for row in result["rows"]:
 targets = {target["name"]: target for target in result["marks"]}
 check(set(targets) == {"energy_median_error", "saving_worst_difference", "attainment_worst_difference",
                      "attainment_worst_beyond_reading", "best_saving"}, targets)
-# Other models than the one whose points were seen have targets of their own, where their energy is known, too.
+# Models other than the fitted one have targets of their own if their energy is known.
 above = [row["difference"] for identity, row in rows.items()
          if "attainment" in identity and "llama-3.1-8b" in identity and row["published"] > 90]
 check(len(above) == 2 and targets["attainment_worst_difference"]["value"] == max(map(abs, above)), (above, targets))
@@ -63,7 +60,7 @@ check(targets["attainment_worst_beyond_reading"]["value"] == max(0, *(d - 2 if d
 check(targets["best_saving"]["value"] == saving["ours"], targets)
 check(reproduce(HEADER + ROWS, "voltanallm", "--json").stdout == done.stdout, "twice the same")
 
-# Left out: what is chosen for a model does not hang on its own points, only on the other's.
+# Left out: constants chosen for a model depend only on the other model's points.
 PAIR = """Llama-3.1-8B,ShareGPT,20,sglang_1410,{},99.0,99.0
 Ministral-3B,LMSYS,20,sglang_1410,{},99.0,99.0
 """

@@ -18,7 +18,7 @@ constexpr Span kIdleWindow = Span::ms(1200);
 constexpr std::int64_t kMostLone = 200;
 constexpr std::int32_t kStreamed = 4;  ///< tokens that an engine does not send in one event, if it streams
 
-/// The engine that is profiled. The first thing that goes wrong ends it (failure()).
+/// The engine that is profiled. The first error ends the measurement (failure()).
 class LiveBench final : public LoadBench {
  public:
   LiveBench(const LiveLoadOptions& options, StreamLoad& load, Hardware& hardware, const std::atomic<bool>& stop,
@@ -26,7 +26,7 @@ class LiveBench final : public LoadBench {
       : options_(options), load_(load), hardware_(hardware), stop_(stop), say_(say) {}
 
   [[nodiscard]] int tp() const override { return options_.tp; }
-  /// What it carries one by one: a batch carries more.
+  /// The rate of sequential requests, a lower bound: batches carry more.
   [[nodiscard]] double first_guess(const ClassRequests& of) override {
     const auto found = lone_.find({of.name, options_.search.clocks.back()});
     if (found == lone_.end()) return 1.0;
@@ -97,7 +97,7 @@ class LiveBench final : public LoadBench {
                              (end - begin).seconds())});
   }
 
-  /// One request by itself.
+  /// A single request on an idle engine.
   std::optional<StreamRecord> answer_alone(std::pair<std::int32_t, std::int32_t> tokens) {
     const StreamPlan plan{Span(), tokens.first, tokens.second};
     StreamRecord record = std::move(load_.run({&plan, 1}, stop_).front());
@@ -115,7 +115,7 @@ class LiveBench final : public LoadBench {
     return record;
   }
 
-  /// The first connects and tells how many the time is enough for.
+  /// The first request connects; its duration determines how many fit into the time.
   std::vector<StreamRecord> one_by_one(const ClassRequests& of) {
     std::vector<StreamRecord> records;
     const Instant begin = net::steady_now();
@@ -132,8 +132,8 @@ class LiveBench final : public LoadBench {
     return records;
   }
 
-  /// As many as it takes for those that count to arrive over four fifths of the time asked for: chance makes few of
-  /// them arrive faster than their rate.
+  /// Enough requests for the counted ones to arrive over four fifths of the stated time: with few, their random rate
+  /// could be too high.
   [[nodiscard]] std::vector<workload::TraceRow> arrivals_for(const ClassRequests& of, double load_per_s) const {
     const double wanted = load_per_s * options_.load_time.seconds();
     for (auto count = std::max(static_cast<std::int64_t>(std::ceil(wanted)), kLeastRequests);;

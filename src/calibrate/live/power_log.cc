@@ -57,7 +57,7 @@ std::optional<Milliwatts> PowerLog::mean_power(Instant begin, Instant end) const
     const auto after = std::ranges::lower_bound(samples_, t, {}, &Sample::at);
     if (after == samples_.begin() || after == samples_.end()) return std::nullopt;
     const auto before = after - 1;
-    if (after->at - before->at > kShortest / 10) return std::nullopt;  // nobody looked
+    if (after->at - before->at > kShortest / 10) return std::nullopt;  // no samples in between
     const Int128 rise = (after->total - before->total).value();
     return before->total + Picojoules(rise * (t - before->at).ns() / (after->at - before->at).ns());
   };

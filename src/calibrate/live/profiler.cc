@@ -72,7 +72,7 @@ class Pass {
     rows.push_back(row);
   }
 
-  /// What is wrong with these as a measurement of steps; empty: nothing.
+  /// Why these records are no measurement of steps; empty: they are.
   static std::string problem(const std::vector<StreamRecord>& records, bool needs_events) {
     for (const auto& r : records) {
       if (!r.failure.empty()) return r.failure;
@@ -180,7 +180,7 @@ class Pass {
     const Instant end = steps.back().end;
     Span busy;
     for (const auto& s : steps) busy += s.end - s.begin;
-    // Between prompts the engine idles: what it draws then is not the prompts'.
+    // The engine idles between prompts; that power is not counted.
     std::optional<Milliwatts> drawn;
     const auto mean = power_ != nullptr ? power_->mean_power(begin, end) : std::nullopt;
     if (mean && idle_ && busy > Span()) {
@@ -240,7 +240,7 @@ void sort_and_merge(std::vector<ProfileRow>& rows) {
   rows.erase(repeated.begin(), repeated.end());
 }
 
-/// Leaves out what the engine would refuse, and says so. `context_tokens`: 0 = not known.
+/// Leaves out and reports what the engine would refuse. `context_tokens`: 0 = unknown.
 void keep_within(std::int64_t context_tokens, ProfileOptions& options, std::vector<std::string>& notes) {
   if (context_tokens == 0) return;
   options.longest_prompt = std::clamp<std::int64_t>(context_tokens - 1, 1, options.longest_prompt);
@@ -295,7 +295,7 @@ Result<void> visit_rates(const ProfileOptions& options, StreamLoad& load, Hardwa
                          ProfileOutcome& outcome) {
   const auto& cells = options.grid.cells;
   auto clocks = options.grid.clocks.empty() ? hardware.offered() : options.grid.clocks;
-  if (clocks.empty()) return bad_input("--clocks", "the driver does not tell what it offers; name some");
+  if (clocks.empty()) return bad_input("--clocks", "the driver does not report its clocks; name some");
   RateCollector collector({std::move(clocks), options.window}, load, hardware, tap, stop);
   for (std::size_t i = 0; i < cells.size() && !stop; ++i) {
     say(fmt::format("[{}/{}] {}", i + 1, cells.size(), describe(cells[i])));
@@ -328,7 +328,7 @@ Result<std::int64_t> kv_capacity_tokens(const std::string& url) {
     return value;
   };
   const std::int64_t tokens = label("num_gpu_blocks") * label("block_size");
-  if (tokens <= 0) return external_failure(url + "/metrics", "does not tell the size of its cache; say --kv-tokens");
+  if (tokens <= 0) return external_failure(url + "/metrics", "does not report its KV cache's size; set --kv-tokens");
   return tokens;
 }
 
@@ -337,7 +337,7 @@ Result<ProfileOutcome> profile_engine(const ProfileOptions& stated, const std::a
   ProfileOptions options = stated;
   auto load = StreamLoad::make(options.url, options.form, options.serial);
   if (!load) return std::unexpected(load.error());
-  const auto served = (*load)->served();  // asked even when the name is known: is anybody there?
+  const auto served = (*load)->served();  // called even if the name is known, to check that an engine answers
   if (!served && (options.model.empty() || served.error().what.starts_with("no answer"))) {
     return std::unexpected(served.error());
   }

@@ -56,7 +56,7 @@ std::optional<Lockstep> find_lockstep(std::span<const StreamRecord> streams) {
         best = static_cast<std::size_t>(d);
       }
     }
-    if (closest > half_step * 2) return std::nullopt;  // it had ended, or goes its own way
+    if (closest > half_step * 2) return std::nullopt;  // the stream had ended, or is not in lockstep
     from.push_back(best);
     run.kv_first += s.prompt_tokens + static_cast<std::int64_t>(best);
     common = std::min(common, s.tokens.size() - best);

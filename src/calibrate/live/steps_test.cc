@@ -8,12 +8,12 @@ namespace wattle::calibrate {
 namespace {
 
 /// An engine whose step takes 8 ms + 0.1 ms a request + 1 us a KV token; stream i joins at step i / 4 with 50 tokens,
-/// and every arrival is up to `late` late.
+/// and tokens arrive up to `late` later.
 struct Engine {
   std::int32_t streams = 12;
   std::int64_t prompt = 100;
   Span late = Span::us(300);
-  int stall_every = 0;  ///< each so many steps the client reads nothing for 15 ms
+  int stall_every = 0;  ///< every so many steps the client reads nothing for 15 ms
 
   [[nodiscard]] static Span step(std::int64_t requests, std::int64_t kv) {
     return Span::us(8'000 + 100 * requests + kv);

@@ -79,7 +79,7 @@ class Stream final : public net::ResponseHandler {
       if (facts.tokens > 0) record_.tokens.push_back(now);
       if (facts.finished && facts.tokens == 0) closed_at_ = now;
       if (facts.completion_tokens >= 0) {
-        // vLLM's last token comes with the reason why it is the last, and without a text if it is half a character.
+        // vLLM's last token comes with the finish reason, and without text if it is an incomplete character.
         if (closed_at_ && std::ssize(record_.tokens) == facts.completion_tokens - 1)
           record_.tokens.push_back(*closed_at_);
         closed_at_.reset();
@@ -132,7 +132,7 @@ struct StreamLoad::Impl {
   std::string model;
   std::uint64_t serial = 0;
   std::unique_ptr<net::HttpClient> client;
-  net::Loop loop;  // last: its thread must end before what it uses goes
+  net::Loop loop;  // last: its thread has to end before the members it uses
 
   [[nodiscard]] std::string_view target() const { return loadgen::completion_target(form); }
   [[nodiscard]] std::string body(const StreamPlan& plan, std::string of_model) {
@@ -249,7 +249,7 @@ std::vector<StreamRecord> StreamLoad::run(std::span<const StreamPlan> plans, con
       for (auto& stream : streams) stream->cut_off();
     });
   }
-  // Timers that have yet to fire are cancelled, and the loop is through with what is ours.
+  // Pending timers are cancelled, and the loop no longer uses this object.
   impl_->loop.run([&] { *here = false; });
   return records;
 }

@@ -1,5 +1,5 @@
-// Green Software Foundation, Carbon Aware SDK Web API, in g/kWh. It does not say whether what it wraps is average or
-// marginal; those who set it up do (Query::kind).
+// Green Software Foundation, Carbon Aware SDK Web API, in g/kWh. It does not state whether its source is average or
+// marginal; the configuration does (Query::kind).
 #include <fmt/core.h>
 
 #include "feeds/sources/parsers.h"
@@ -42,7 +42,7 @@ Result<void> add(FeedBuilder& builder, const JsonAt& row, const char* time, cons
   return {};
 }
 
-/// An answer may hold several locations only when the asked one is among them.
+/// A response may hold several locations only if the requested one is among them.
 bool of_another_place(const Query& query, const JsonAt& row) {
   const std::string place = row.text_or_none("location");
   return !query.zone.empty() && !place.empty() && place != query.zone;

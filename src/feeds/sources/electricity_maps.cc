@@ -1,4 +1,4 @@
-// Electricity Maps v3. Every answer is one object, or one list of such objects, of which carbonIntensity may be null.
+// Electricity Maps v3. Every response is one object, or a list of such objects, in which carbonIntensity may be null.
 #include <fmt/core.h>
 
 #include "feeds/sources/parsers.h"

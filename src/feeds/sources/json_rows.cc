@@ -15,7 +15,8 @@ std::string shown(std::string_view text) {
   return out;
 }
 
-/// {"error": "..."}, {"error": {"message": "..."}}, {"status": "error", "message": "..."}: what the providers send.
+/// The providers' error formats: {"error": "..."}, {"error": {"message": "..."}}, {"status": "error", "message":
+/// "..."}.
 std::string complaint(const nlohmann::json& answer) {
   if (!answer.is_object()) return "";
   const auto error = answer.find("error");

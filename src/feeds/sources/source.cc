@@ -19,20 +19,20 @@ Error refused(const Query& query, int status, std::string_view retry_after, std:
   const char* variable = key_variable(query.source);
   const auto error = [&](std::string what) { return Error{ErrorKind::External, where, std::move(what)}; };
   if (status == 401 || status == 403) {
-    if (variable == nullptr) return error(fmt::format("answered {}: it wants credentials we know none for", status));
+    if (variable == nullptr) return error(fmt::format("answered {}: it requires credentials", status));
     return error(
         fmt::format("answered {}: the key is missing, wrong or has no access to this zone; put a valid one in "
                     "--key-file or ${}",
                     status, variable));
   }
-  if (status == 404) return error("answered 404: it does not know this zone or path");
+  if (status == 404) return error("answered 404: unknown zone or path");
   if (status == 429) {
     return error(retry_after.empty()
                      ? "answered 429: too many requests; ask less often"
                      : fmt::format("answered 429: too many requests; ask again after {}{}", printable(retry_after, 40),
                                    retry_after.find_first_not_of("0123456789") == std::string_view::npos ? " s" : ""));
   }
-  if (status >= 500) return error(fmt::format("answered {}: the source is out of order; ask again later", status));
+  if (status >= 500) return error(fmt::format("answered {}: a fault of the source; try again later", status));
   return error(fmt::format("answered {}, expected 200: {}", status, printable(body, 120)));
 }
 

@@ -290,7 +290,7 @@ TEST(Requests, StatusesSayWhatToDo) {
   EXPECT_EQ(refused(q, 401, "", "").kind, ErrorKind::External);
   EXPECT_NE(refused(q, 401, "", "").what.find("ELECTRICITY_MAPS_TOKEN"), std::string::npos);
   EXPECT_NE(refused(q, 429, "30", "").what.find("after 30 s"), std::string::npos);
-  EXPECT_NE(refused(q, 503, "", "").what.find("out of order"), std::string::npos);
+  EXPECT_NE(refused(q, 503, "", "").what.find("fault of the source"), std::string::npos);
   EXPECT_NE(refused(q, 404, "", "").what.find("zone"), std::string::npos);
   EXPECT_NE(refused(q, 418, "", "tea\n").what.find("tea "), std::string::npos);
 }

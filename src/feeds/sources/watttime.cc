@@ -29,7 +29,7 @@ Result<IntensityKind> kind_of(const JsonAt& meta) {
                    fmt::format("is '{}'; it must be co2_moer or co2_aoer", signal->substr(0, 40)));
 }
 
-/// /v3/forecast/historical lists whole forecasts; the one made last is the one to believe.
+/// /v3/forecast/historical lists whole forecasts; the newest one applies.
 Result<JsonAt> newest_forecast(const std::vector<JsonAt>& made, FeedBuilder& builder) {
   const JsonAt* newest = nullptr;
   Instant when;

@@ -87,7 +87,7 @@ GpuStatus status_of(Status code) {
   }
 }
 
-/// What stands for a number that the library does not have.
+/// The library's placeholder for an absent number.
 bool missing(std::uint32_t value) { return value == 0xFFFF || value == 0xFFFFFFFF; }
 
 Milliwatts from_microwatts(std::uint64_t power) { return Milliwatts(static_cast<std::int64_t>(power / 1000)); }
@@ -177,7 +177,7 @@ Result<std::string> AmdSmi::uuid_of(Handle gpu, const std::string& where) const 
   std::array<char, 64> text{};
   unsigned int length = text.size();
   if (const Status code = symbols_->uuid(gpu, &length, text.data()); code != amd_smi::kSuccess) {
-    return external_failure(where, fmt::format("does not tell its UUID: status {}", code));
+    return external_failure(where, fmt::format("does not report its UUID: status {}", code));
   }
   return std::string(text.data());
 }
@@ -226,7 +226,8 @@ GpuStatus AmdSmi::lock_clock(const Gpu& gpu, MegaHertz clock) const {
     return status_of(symbols_->set_clock_limit(gpu.device(), amd_smi::kClockGraphics, limit,
                                                static_cast<std::uint64_t>(clock.value())));
   };
-  // A limit may not pass the other; the lower one is not to be had everywhere, and the upper one is what saves.
+  // The lower limit may not exceed the upper one. Some GPUs do not take a lower limit; the upper one is what saves
+  // energy.
   const auto range = clocks_of(gpu.device());
   const bool falls = range.ok() && static_cast<std::uint32_t>(clock.value()) < range.value.least;
   if (falls) (void)set(amd_smi::kLimitLeast);

@@ -40,7 +40,7 @@ struct Nvml::Symbols {
   Return (*utilization)(Device, nvml::Utilization*) = nullptr;
   Return (*processes)(Device, unsigned int*, nvml::ProcessInfo*) = nullptr;
 
-  /// Takes the first of the names the library has: newer drivers rename, older ones lack.
+  /// Takes the first symbol that the library has: newer drivers rename symbols, older ones lack some.
   template <typename Function>
   static void find(void* library, Function& out, std::initializer_list<const char*> names) {
     for (const char* symbol : names) {
@@ -85,8 +85,7 @@ struct Nvml::Symbols {
 
 namespace {
 
-/// Reasons for a clock below the lock that are not somebody's command: idle, power cap, slowdown, sync boost, thermal,
-/// power brake.
+/// Throttle reasons other than a command: idle, power cap, slowdown, sync boost, thermal, power brake.
 constexpr std::uint64_t kLimited = 0x1 | 0x4 | 0x8 | 0x10 | 0x20 | 0x40 | 0x80;
 
 Device device_of(const Gpu& gpu) { return static_cast<Device>(gpu.device()); }
@@ -198,7 +197,7 @@ Result<Gpu> Nvml::describe(Device device, const std::string& where) const {
   Gpu::Description is;
   std::array<char, nvml::kUuidBytes> text{};
   if (const Return code = symbols_->uuid(device, text.data(), nvml::kUuidBytes); code != nvml::kSuccess) {
-    return external_failure(where, "does not tell its UUID: " + error_text(code));
+    return external_failure(where, "does not report its UUID: " + error_text(code));
   }
   is.uuid = text.data();
   if (symbols_->name != nullptr && symbols_->name(device, text.data(), nvml::kNameBytes) == nvml::kSuccess) {
@@ -218,7 +217,7 @@ std::vector<MegaHertz> Nvml::supported_clocks(Device device) const {
   std::array<unsigned int, 64> memory{};
   unsigned int n = memory.size();
   if (symbols_->memory_clocks(device, &n, memory.data()) != nvml::kSuccess || n == 0) return {};
-  // The top memory clock is the one under load; its list of SM clocks is the one that counts.
+  // The highest memory clock is the one under load; only its list of SM clocks is relevant.
   const unsigned int top = *std::max_element(memory.begin(), memory.begin() + std::min<std::size_t>(n, memory.size()));
   std::vector<unsigned int> graphics(512);
   n = static_cast<unsigned int>(graphics.size());

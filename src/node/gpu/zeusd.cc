@@ -22,7 +22,7 @@ namespace wattle::node {
 
 namespace {
 
-constexpr time_t kPatience_s = 5;  ///< for a piece of an answer: setting a clock takes a driver milliseconds
+constexpr time_t kPatience_s = 5;  ///< for a part of a response; setting a clock takes the driver milliseconds
 
 class AnswerText final : public net::BodySink {
  public:
@@ -81,7 +81,7 @@ Zeusd::Zeusd(std::string socket, std::shared_ptr<const GpuLibrary> reading)
   if (const char* token = std::getenv("ZEUSD_TOKEN")) token_ = token;
 }
 
-/// A connection for each: calls come seldom, from several threads, and the daemon may be started again between two.
+/// One connection per call: calls are rare, come from several threads, and the daemon may restart between two.
 Zeusd::Answer Zeusd::ask(const std::string& method, const std::string& target, const std::string& body) const {
   const UnixSocket socket(socket_);
   if (!socket.connected()) return {};
@@ -119,7 +119,7 @@ Result<std::shared_ptr<const Zeusd>> Zeusd::open(const std::string& socket, std:
   const std::string where = "zeusd at " + socket;
   if (found.status == 0) return external_failure(where, "does not answer; is it running, and may we open its socket?");
   if (found.status == 401 || found.status == 403) {
-    return external_failure(where, "wants another token than the one in ZEUSD_TOKEN");
+    return external_failure(where, "rejects the token in ZEUSD_TOKEN");
   }
   if (found.status == 404) {
     self->form_ = Form::PathAndBody;
@@ -145,7 +145,7 @@ Result<Gpu> Zeusd::mine(Result<Gpu> gpu) const {
   return Gpu(*this, gpu->device(), {gpu->index(), gpu->uuid(), gpu->name(), gpu->clocks(), gpu->power_reading()});
 }
 
-/// In the other form where this daemon has no such path.
+/// Sends a command in this form of the API.
 Zeusd::Answer Zeusd::command(Form form, const Gpu& gpu, const std::string& what, const Values& values) const {
   std::string target = form == Form::Query ? fmt::format("/gpu/{}?gpu_ids={}", what, gpu.index())
                                            : fmt::format("/gpu/{}/{}", gpu.index(), what);
@@ -166,7 +166,7 @@ GpuStatus Zeusd::set(const Gpu& gpu, const std::string& what, const Values& valu
   if (answer.status == 200) return GpuStatus::Ok;
   net::log_line(net::LogLevel::Warning, answer.status == 0 ? "zeusd does not answer" : "zeusd refuses",
                 {{"command", what}, {"gpu", gpu.uuid()}, {"status", answer.status}, {"answer", answer.text}});
-  // The texts of nvml-wrapper, which its answers repeat; their statuses have changed between its versions.
+  // The error texts of nvml-wrapper, which the daemon returns; its status codes have changed between versions.
   const auto says = [&](const char* text) { return answer.text.find(text) != std::string::npos; };
   if (says("not available on the target device")) return GpuStatus::Absent;
   if (says("fallen off the bus")) return GpuStatus::Gone;

@@ -56,7 +56,7 @@ void DecodeLoad::count(std::int32_t requests, Instant now) {
   if (!first) {
     const double change = requests - sampled_;
     counts_.recent.changes += change * change;
-    counts_.recent.seconds += (now - sampled_at_).seconds();  // nobody asks while nothing changes
+    counts_.recent.seconds += (now - sampled_at_).seconds();  // also counts time in which the batch did not change
   }
   sampled_at_ = now;
   sampled_ = requests;

@@ -30,7 +30,7 @@ class Steps final : public LatencyModel {
   }
 };
 
-/// Requests of 100 tokens each, and an instance that runs at the clock asked for, or at a given one.
+/// Requests of 100 tokens each, and an instance that runs at the returned clock, or at a given one.
 class Instance {
  public:
   explicit Instance(std::int64_t kv_capacity_tokens = 0, std::int32_t max_requests = 1024) {
@@ -54,7 +54,7 @@ class Instance {
     }
     return load->least();
   }
-  /// A batch that is always made up to so many requests.
+  /// A batch that is always refilled to so many requests.
   MegaHertz filled(std::size_t requests, Span span) {
     const Instant end = now + span;
     // Of different ages, so that they do not end together.

@@ -16,7 +16,7 @@ constexpr double kClearly = 1.05;
 /// How much stricter the price becomes with each late request: with 1 % more late requests than allowed, 1,000 requests
 /// lower late_tokens by a fifth (docs/decisions/0038).
 constexpr double kStricterEach = 0.02;
-/// First late_tokens falls, to exp(-4) of itself; then, over as many stages again, the price's floor rises.
+/// First late_tokens falls, to exp(-4) of its value; then the price's floor rises over as many stages.
 constexpr double kStages = 4.0;
 
 }  // namespace
@@ -172,7 +172,7 @@ MegaHertz EcoFreq::for_those_who_wait(const InstanceView& view, Instant now) {
   };
   const Span left = rule_.ttft - (now - waiting_since_);
   const Span least = both(rule_.clocks.back());
-  // Half of the remaining time is kept for requests that arrive meanwhile.
+  // Half of the remaining time is kept for requests that arrive during the step.
   const Span allowed = least + Span((left - least).ns() / 2);
   if (left <= least) return rule_.clocks.back();
   return *std::ranges::find_if(rule_.clocks, [&](MegaHertz clock) { return both(clock) <= allowed; });
@@ -309,7 +309,7 @@ ClockDecision EcoFreq::decide(const InstanceView& view, Instant now) {
   Wish wanted = wish(view, now);
   if (known && (load_ || prefill_load_)) wanted = carrying(view, wanted, now);
   Hold hold{wanted.kv_tokens_max, Instant::never()};
-  // Prompts make every step another batch: ask each time.
+  // The batch changes with every step that has prompts: decide each time.
   if (view.step.shape.prefill_tokens > 0) hold.kv_tokens_max = -1;
   const bool first = current_ == MegaHertz{0};
   if (!first && wanted.clock < current_ && now < lower_from_) {

@@ -1,4 +1,4 @@
-// EcoFreq with late_tokens: what is late has a price.
+// EcoFreq with late_tokens.
 #include <gtest/gtest.h>
 
 #include "policy/frequency/eco_freq.h"
@@ -7,8 +7,8 @@
 namespace wattle::policy {
 namespace {
 
-/// Asked of steps of 40 ms at the low clock and 30 at the high one, until there are gaps enough to know what a price
-/// costs. When they end.
+/// Runs steps of 40 ms at the low clock and 30 at the high one until there are gaps enough for a price. Returns their
+/// end.
 Instant warmed_up(Asked& policy, const Beliefs& beliefs) {
   Instant now;
   for (int i = 0; i < 2'000; ++i, now += Span::ms(40)) {
@@ -22,7 +22,7 @@ TEST(PricedEcoFreq, AStepWhoseGapsAreLateAnywayIsHeldToItsPromptsAlone) {
   const CubicPower power;
   const Beliefs beliefs{&model, &power};
   auto priced = options();
-  priced.late_tokens = 0.5;  // any: what is left is least energy
+  priced.late_tokens = 0.5;  // any value: least energy follows
   Asked policy(priced, beliefs);
   const Instant now = warmed_up(policy, beliefs);
   InstanceView both = decoding(100, 100'000, now);

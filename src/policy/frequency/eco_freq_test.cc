@@ -116,13 +116,13 @@ TEST(EcoFreq, IdleGoesDownAndLostGoesUp) {
   o.park_idle = true;
   o.idle_clock = MegaHertz{210};
   Asked policy(o);
-  InstanceView view;  // never heard of: idle
+  InstanceView view;  // without any report: idle
   EXPECT_EQ(policy.choose(view, {&model, nullptr}, Instant{}).clock, MegaHertz{210});
   view.telemetry = Telemetry::Lost;
   const auto lost = policy.choose(view, {&model, nullptr}, Instant{});
   EXPECT_EQ(lost.clock, kHigh);
   EXPECT_STREQ(lost.reason, "telemetry lost: maximum");
-  view.telemetry = Telemetry::Idle;  // known idle again: at once, whatever the dwell
+  view.telemetry = Telemetry::Idle;  // idle again: at once, whatever the dwell
   EXPECT_EQ(policy.choose(view, {&model, nullptr}, Instant{1}).clock, MegaHertz{210});
 }
 
@@ -311,7 +311,7 @@ RC_GTEST_PROP(EcoFreqProperty, SkippingHeldStepsGivesTheSameClocks, (std::uint64
     const int steps = kind < 4 ? 1 : static_cast<int>(between(random, 1, 400));
     const Span step_time(between(random, 1'000'000, 60'000'000));
 
-    Hold hold;  // membership changed: ask
+    Hold hold;  // membership changed: decide again
     MegaHertz held_clock;
     for (int step = 0; step < steps; ++step) {
       view.step.start = now;

@@ -40,7 +40,7 @@ void Miad::hear(const StepReport& step) {
   const bool other = !heard_ || begins || step.sequence != last_.sequence;
   const bool fresh = heard_ && step.sequence > last_.sequence && !last_.shape.idle();
   if (fresh) {
-    // Steps that a hold let pass unheard were of the same batch; their mean stands for each.
+    // Steps that were not reported because of a hold had the same batch; each counts with their mean.
     const std::int64_t steps = step.sequence - last_.sequence;
     const Span gap = (step.start - last_.start) / steps;
     if (last_.shape.decode_requests > 0) gaps_.add(steps * last_.shape.decode_requests, gap, limits_.gap);
@@ -52,7 +52,8 @@ void Miad::hear(const StepReport& step) {
       if (limited_->role == Role::Prefill)
         prompt_steps_.add(last_.shape.prefill_requests, gap, limit / kStepsOfAFirstToken);
     }
-    // Nobody waited when that batch began and no prompt was cut: the next ones have come since the last of its steps.
+    // Nobody waited when that batch began and no prompt was cut: the next prompts arrived after the last of its steps
+    // began.
     const std::int64_t prompt = last_.shape.prefill_tokens;
     const bool cut = last_.shape.prefill_context_tokens > prompt * prompt / 2;
     if (last_.waiting_requests == 0 && !cut) since_ = step.start - gap;
@@ -89,7 +90,7 @@ MegaHertz Miad::lowered(const InstanceView& view) const {
   if (clocks.empty()) return std::min(wanted, clock_);
   const auto above = std::ranges::upper_bound(clocks, wanted);
   const MegaHertz below = above == clocks.begin() ? clocks.front() : *(above - 1);
-  // Never under the floor: where no clock lies between it and what is wanted, the first above it.
+  // Never below the floor: if no clock is between it and the wanted one, the first above the floor.
   return below >= floor ? below : std::min(*std::ranges::lower_bound(clocks, std::min(floor, clocks.back())), clock_);
 }
 

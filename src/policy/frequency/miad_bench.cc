@@ -19,7 +19,7 @@ void decide(benchmark::State& state, FrequencyPolicy& policy, const InstanceSpec
   }
 }
 
-/// One report heard and one answer given, with a decision every 34th time.
+/// One report and one decision; every 34th changes the clock.
 void miad_step(benchmark::State& state) {
   MiadOptions options;
   options.mean_gap_ms = {88};

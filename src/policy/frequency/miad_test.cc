@@ -19,7 +19,7 @@ InstanceSpec a100() {
 class Engine {
  public:
   explicit Engine(const InstanceSpec& spec) { view_.spec = &spec; }
-  /// One step that takes `gap`, then the decision at the next one's start.
+  /// A step of length `gap`, then the decision at the start of the next.
   MegaHertz step(Miad& policy, Span gap, StepShape shape = {8, 4000, 0, 0, 0}, Instant oldest = Instant::never(),
                  std::int32_t waiting = 0) {
     view_.telemetry = Telemetry::Fresh;
@@ -132,7 +132,7 @@ TEST(Miad, one_gap_beyond_its_objective_is_congestion_at_a_decode_half) {
   }
 }
 
-/// A prompt each 300 ms, computed at once in a step of `step`, for 3 s; what the clock is then. It begins at 1095 MHz.
+/// The clock after 3 s with a prompt every 300 ms, each in its own step of `step`. It begins at 1095 MHz.
 MegaHertz after_prompts(const InstanceSpec& spec, Span step) {
   Miad policy({});
   Engine engine(spec);
@@ -144,7 +144,7 @@ MegaHertz after_prompts(const InstanceSpec& spec, Span step) {
     engine.step(policy, step, {0, 0, 1, 1000, 500'000}, engine.now());
     engine.idles(policy);
     for (const Instant next = engine.now() + Span::ms(300) - step; engine.now() < next;) {
-      engine.idle(policy, Span::ms(10));  // drivers ask when a period ends
+      engine.idle(policy, Span::ms(10));  // drivers call it when a period ends
     }
   }
   return engine.step(policy, step, {0, 0, 1, 1000, 500'000}, engine.now());
@@ -327,7 +327,7 @@ RC_GTEST_PROP(Miad, every_clock_can_be_locked_and_is_not_under_the_floor, ()) {
   }
 }
 
-/// No step is reported: the view stays as it is, and what has come is said.
+/// No steps are reported: the view stays as it is, and delivered work is reported.
 class Streams {
  public:
   explicit Streams(const InstanceSpec& spec) {

@@ -36,9 +36,9 @@ TEST(Newcomers, AStepLeavesTimeForThePromptThatFollows) {
   Newcomers newcomers(0.1);
   EXPECT_EQ(newcomers.budget(Span::ms(100), Span::ms(5)), Span::max()) << "none are known";
   for (int i = 0; i < 100; ++i) newcomers.note(prompt(300), Span::ms(30));
-  // Of those who come in a step of d with 70 ms left a share 1 - 70 / d is late: a tenth at 77.8 ms.
+  // Of the requests that arrive in a step of d with 70 ms left, a share 1 - 70 / d is late: a tenth at 77.8 ms.
   EXPECT_NEAR(newcomers.budget(Span::ms(100), Span::ms(5)).millis(), 70.0 / 0.9, 1e-3);
-  // Those who would be late if the step ran at the highest clock, one eighth, do not count.
+  // Requests that would be late at the highest clock, too, one eighth, do not count.
   EXPECT_NEAR(newcomers.budget(Span::ms(100), Span::ms(80)).millis(), 70.0 / (0.875 - 0.1), 1e-3);
   EXPECT_EQ(newcomers.budget(Span::ms(30), Span::ms(5)), Span::max()) << "late whatever this step does";
 }

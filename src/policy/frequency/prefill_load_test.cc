@@ -24,7 +24,7 @@ MegaHertz after(PrefillLoad& load, Instant& now, Span every, Span lasting) {
   shape.prefill_tokens = 1'000;
   for (const Instant end = now + lasting; now < end; now += every) {
     load.note(shape, now, now);
-    load.note(shape, now, now + Span::ms(1));  // the same step, asked about once more
+    load.note(shape, now, now + Span::ms(1));  // the same step, reported again
   }
   return load.least(now);
 }

@@ -6,7 +6,7 @@
 namespace wattle::policy {
 
 namespace {
-constexpr double kMostDual = 10.0;  ///< times what the users' utilities alone would make it
+constexpr double kMostDual = 10.0;  ///< times the value that follows from the users' utilities alone
 constexpr double kMostPush = 4.0;   ///< or what balances the power's price
 
 double slope(const ClockCurves& curves, double ghz, double (ClockCurves::*of)(double) const) {

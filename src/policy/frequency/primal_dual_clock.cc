@@ -13,7 +13,7 @@ constexpr std::int64_t kMostSteps = 50;
 constexpr Span kIteration = Span::ms(20);
 constexpr double kSlopeGhz = 0.1;
 constexpr double kLeastLimit_s = 1e-6;  ///< of no latency at all
-constexpr std::int64_t kLeastLeft = 8;  ///< a late prompt wants its first token within this part of its limit
+constexpr std::int64_t kLeastLeft = 8;  ///< a late prompt is to get its first token within this part of its limit
 
 double ghz(MegaHertz clock) { return 1e-3 * clock.value(); }
 MegaHertz highest(const InstanceSpec& spec) { return spec.clocks.empty() ? spec.gpu.clock_max : spec.clocks.back(); }

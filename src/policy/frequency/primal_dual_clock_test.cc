@@ -35,7 +35,7 @@ class PrimalDualClocks : public testing::Test {
     view.spec = &spec;
     view.telemetry = Telemetry::Fresh;
   }
-  /// The clock after 20 s of such steps.
+  /// The clock after 20 s of these steps.
   MegaHertz after(PrimalDualClock& policy, const StepShape& shape, std::int32_t waiting = 0) {
     MegaHertz clock;
     for (const Instant end = now + Span::s(20); now < end; now += Span::ms(40)) {

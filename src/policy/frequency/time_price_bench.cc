@@ -21,7 +21,7 @@ class Draw final : public PowerModel {
   }
 };
 
-/// One decision among so many clocks, the models' own time nearly left out.
+/// One decision among so many clocks; the models' own time is nearly zero.
 void time_price(benchmark::State& state) {
   std::vector<MegaHertz> clocks;
   for (std::int32_t i = 0; i < state.range(0); ++i) {

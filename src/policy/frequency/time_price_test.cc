@@ -16,7 +16,7 @@ constexpr MegaHertz kMiddle{900};
 constexpr MegaHertz kHigh{1200};
 const std::vector<MegaHertz> kClocks{kLow, kMiddle, kHigh};
 
-/// At the high clock 10 ms, and what requests and prompts add; half of it goes as 1 / clock.
+/// 10 ms at the high clock plus a time per request and prompt; half of it scales with 1 / clock.
 class Steps final : public LatencyModel {
  public:
   explicit Steps(double ms_per_request) : ms_per_request_(ms_per_request) {}
@@ -68,7 +68,7 @@ class Running {
     now += steps_.step_time(shape, at_high ? kHigh : chosen.clock);
     return chosen.clock;
   }
-  /// `steps` of them, every tenth with such a prompt; the clock of the last one without.
+  /// Runs `steps`, every tenth with this prompt; returns the clock of the last one without.
   MegaHertz run(int steps, std::int32_t requests, std::int64_t prompt) {
     MegaHertz clock;
     for (int i = 0; i < steps; ++i) {
@@ -151,7 +151,7 @@ TEST(TimePrice, MoreRequestsMakeASecondCostMore) {
   EXPECT_EQ(instance.step(1, 0, 199), kHigh) << "who waits is held up, too";
 }
 
-/// Requests of 50 tokens each, so many a second for four minutes: how many are running in the end.
+/// Requests of 50 tokens each at this rate for four minutes; returns how many are running at the end.
 std::size_t running_at(double per_second, Running& instance, MegaHertz& clock) {
   std::vector<int> left;
   Instant next;
@@ -176,8 +176,8 @@ TEST(TimePrice, NoLoadIsRunSoSlowlyThatItCouldNotBeCarried) {
 }
 
 TEST(TimePrice, WhereStepsGatherRequestsTheLeastPowerIsLeastEnergy) {
-  // A static draw of 500 W: a step alone takes least energy at the high clock. With the load a small part of each step,
-  // the time that a short one saves goes into more steps that are as small.
+  // A static power of 500 W: a single step takes least energy at the high clock. If the load is a small part of each
+  // step, the time saved by shorter steps is spent in more steps of the same kind.
   Running light(0.4);
   light.draws(500.0);
   EXPECT_EQ(light.step(10), kHigh);
@@ -199,9 +199,9 @@ TEST(TimePrice, WhatARequestAloneTakesIsWeighedAgainstAnIdleGpu) {
 }
 
 TEST(TimePrice, WhereNoStepCanBeFullerNoGapCanBeLonger) {
-  // Bursts of steps of 20 ms at the high clock and 30 at the low one, among others of 10 and 15. By their means bursts
-  // would be late at the low clock, where prompts that come meanwhile make more steps longer; if the engine computes
-  // no more in a step, no step is later than 30 ms.
+  // Bursts of steps of 20 ms at the high clock and 30 at the low one, among others of 10 and 15. By its mean a burst
+  // would be late at the low clock, where arriving prompts make more steps longer; if the engine computes no more
+  // tokens per step, no step takes more than 30 ms.
   const auto clock = [](bool full) {
     Running running(gaps({}, Span::ms(31)), 0.005, 0.0);
     MegaHertz at;

@@ -52,7 +52,7 @@ MegaHertz WattBudget::runs_at(std::size_t group, double level) const {
   return std::min(ceiling_at(group, level), seen_[group].wanted);
 }
 
-/// Takes the readings over. False: some group is not to be judged by them.
+/// Takes over the readings. False: a group is without a usable reading.
 bool WattBudget::look(std::span<const Reading> readings) {
   bool clear = true;
   drawn_ = Milliwatts();
@@ -60,7 +60,7 @@ bool WattBudget::look(std::span<const Reading> readings) {
     Seen& seen = seen_[g];
     const Reading& reading = readings[g];
     const Group& group = groups_[g];
-    // Who wants the ceiling may want more: it is shown no higher clock than that.
+    // A group at its ceiling may want more: its reading shows no clock above the ceiling.
     const bool held = reading.wanted == MegaHertz(0) || reading.wanted >= ceilings_[g];
     seen.wanted = held ? group.highest : reading.wanted;
     seen.slack = reading.slack;
@@ -78,7 +78,7 @@ bool WattBudget::look(std::span<const Reading> readings) {
   return clear;
 }
 
-/// The lowest level whose ceilings bind nobody: above it, nothing falls.
+/// The lowest level at which no ceiling lowers a clock: above it, power does not change.
 double WattBudget::needed() const {
   double level = 0.0;
   for (std::size_t g = 0; g < groups_.size(); ++g) {
@@ -89,8 +89,7 @@ double WattBudget::needed() const {
   return level;
 }
 
-/// All groups at another level, if what each draws goes with its clock to this power; what has nothing to do draws what
-/// it draws.
+/// Predicted power of all groups at another level, if it follows the clock to this power; idle groups keep their power.
 double WattBudget::predicted_mw(double level, int exponent) const {
   double sum = 0.0;
   for (std::size_t g = 0; g < groups_.size(); ++g) {

@@ -17,10 +17,10 @@ constexpr MegaHertz kLeastClock{210};
 constexpr MegaHertz kHighest{1410};
 constexpr Milliwatts kMost{400'000};
 constexpr Span kPeriod = Span::s(1);
-/// Periods in which the level falls from anywhere to 0, and one whose mean was drawn before the fall.
+/// Periods until the level has fallen to 0 from anywhere, plus one whose mean includes time before the fall.
 constexpr int kAtMost = 8;
 
-/// GPUs whose power goes with a power of their clock, which the controller does not know.
+/// GPUs with power proportional to a power of the clock, whose exponent the controller does not know.
 class Node {
  public:
   struct Gpu {
@@ -58,7 +58,7 @@ class Node {
     for (std::size_t g = 0; g < gpus.size(); ++g) {
       const double w = power_w(g, budget.ceiling(g)) * (1.0 + noise_ * (2.0 * random.uniform() - 1.0));
       measured_w += w;
-      // Who is held below what it wants shows its ceiling.
+      // A GPU below its wanted clock reports its ceiling.
       readings.push_back({gpus[g].reads ? std::optional(to_milliwatts(Watts(w))) : std::nullopt,
                           std::min(gpus[g].wanted, budget.ceiling(g)), gpus[g].load == 0.0});
     }
@@ -114,7 +114,7 @@ RC_GTEST_PROP(WattBudget, CeilingsAreGoneOnceLoadHasFallen, ()) {
   RandomStream random = a_stream(*rc::gen::arbitrary<std::uint64_t>());
   Node node(*rc::gen::inRange<std::size_t>(1, 9), 0.01);
   for (auto& gpu : node.gpus) gpu.exponent = 0.5 + 2.5 * random.uniform();
-  // What they draw at the highest clocks when load has fallen is well within it.
+  // After the load has fallen, their power at the highest clocks is well within the budget.
   const double later_w = static_cast<double>(node.gpus.size()) * (52.0 + 0.02 * 348.0) * 1.15;
   node.budget.set(to_milliwatts(Watts(std::max(node.least_w() * 1.1, later_w))), node.now);
   node.periods(30, random);
@@ -144,7 +144,7 @@ RC_GTEST_PROP(WattBudget, AnEvenLoadComesToRestNearTheBudget, ()) {
 TEST(WattBudget, GivesAllTheSameShareOfTheirClocksAndWhatOneLeavesToTheOthers) {
   RandomStream random = a_stream(1);
   Node node(4, 0.0);
-  node.gpus[3].wanted = MegaHertz(510);  // its policy wants no more
+  node.gpus[3].wanted = MegaHertz(510);  // its policy wants no higher clock
   node.budget.set(Milliwatts(800'000), node.now);
   node.periods(100, random);
   EXPECT_EQ(node.budget.ceiling(0), node.budget.ceiling(1));
@@ -159,7 +159,7 @@ TEST(WattBudget, GpusWithNothingToDoAreLoweredFirst) {
   RandomStream random = a_stream(1);
   Node node(4, 0.0);
   node.gpus[0].load = node.gpus[1].load = 0.0;
-  for (std::size_t g = 0; g < 2; ++g) {  // what is idle and fast draws more than idle and slow
+  for (std::size_t g = 0; g < 2; ++g) {  // idle GPUs draw more at a high clock than at a low one
     node.gpus[g].idle_w = 60.0;
   }
   node.budget.set(to_milliwatts(Watts(node.power_w() * 0.9)), node.now);

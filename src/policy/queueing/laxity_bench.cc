@@ -9,7 +9,7 @@
 namespace wattle::policy {
 namespace {
 
-/// Least laxity's queue as the fleet loop keeps it: one in, one out, with so many held.
+/// Least laxity's queue as the fleet loop uses it: one push and one pop with this many held.
 void least_laxity_push_pop(benchmark::State& state) {
   LeastLaxityFirst order{ServiceOptions{}};
   std::vector<std::pair<std::int64_t, std::int64_t>> heap;

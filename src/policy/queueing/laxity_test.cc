@@ -86,8 +86,8 @@ TEST(Laxity, who_may_displace_whom) {
   options.tbt = Span::s(1);
   options.preemptive = true;
   options.margin = Span();
-  const Request longer = request(0, Span(), 10);      // W 14 s: laxity 4 s as it is dispatched
-  const Request shorter = request(1, Span::s(1), 2);  // W 2.8 s: laxity 0.8 s as it arrives
+  const Request longer = request(0, Span(), 10);      // W 14 s: laxity 4 s when dispatched
+  const Request shorter = request(1, Span::s(1), 2);  // W 2.8 s: laxity 0.8 s on arrival
   const auto displaces = [](QueuePolicy& q, const Request& waiting, const Request& running, Instant now) {
     return q.waiting_rank(q.key(waiting, now), now) < q.running_rank(q.key(running, Instant()), Instant());
   };

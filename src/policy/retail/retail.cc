@@ -60,7 +60,7 @@ ClockDecision Retail::choose(const InstanceView& view, Instant) {
   instance.decided_for = instance.arrivals;
   const StepShape& shape = view.step.shape;
   const RequestLatency& latency = *instance.spec->beliefs.request;
-  // The regression separates: only the requests' own terms differ between them, so the neediest stands for all.
+  // The regression is a sum of terms, of which only the requests' own differ, so the largest one suffices.
   double neediest = 0.0;
   for (const auto& [id, job] : instance.queue) {
     neediest = std::max(neediest, (job.dispatched - job.arrival).seconds() + latency.weights[4] * job.prompt_tokens +

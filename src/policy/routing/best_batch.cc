@@ -12,7 +12,7 @@ namespace wattle::policy {
 namespace {
 
 constexpr std::int32_t kMost = 1024;  ///< requests of a batch
-constexpr double kKvShare = 0.7;      ///< of the KV cache that a batch may take as it is: contexts grow
+constexpr double kKvShare = 0.7;      ///< share of the KV cache that a new batch may take, because contexts grow
 
 StepShape decodes(std::int32_t requests, std::int64_t context) {
   StepShape shape;
@@ -21,7 +21,7 @@ StepShape decodes(std::int32_t requests, std::int64_t context) {
   return shape;
 }
 
-/// The largest batch, up to `most`, whose step is within `limit`; 0: none.
+/// The largest batch, up to `most`, with a step within `limit`; 0: none.
 std::int32_t largest(const LatencyModel& latency, MegaHertz clock, std::int64_t context, std::int32_t most,
                      Span limit) {
   std::int32_t within = 0;
@@ -141,7 +141,7 @@ BestBatch::Load BestBatch::look_at(const Request& request, std::span<const Insta
     }
   }
   const auto instances = std::ssize(candidates);
-  // Those that run count with what they have; while few have ended, answers are taken to be long.
+  // Running requests count with their tokens so far; while few have ended, answers count as long.
   Traffic& traffic = traffic_of(request);
   const auto given = static_cast<double>(std::max<std::int64_t>(kv_tokens - prompt_tokens, 0));
   const double answer = (traffic.tokens + given) / (traffic.ended + 1.0);

@@ -72,7 +72,7 @@ class Fleet {
     reason = decision.reason;
     return decision.instance.value();
   }
-  /// So many requests one after the other; the batches they make.
+  /// Routes so many requests one after the other; returns the resulting batches.
   std::vector<std::int32_t> fill(BestBatch& policy, int requests, Span apart = Span()) {
     for (int n = 0; n < requests; ++n) {
       const auto to = static_cast<std::size_t>(route(policy, Instant{} + Span(n * apart.ns())));
@@ -82,7 +82,7 @@ class Fleet {
     for (const InstanceView& view : views) batches.push_back(view.assigned_requests);
     return batches;
   }
-  /// The newest first token came after `wait`, when 1 s of its objective of 2 s was left.
+  /// The newest first token came after `wait`, with 1 s of its objective of 2 s left before.
   void handed_over(BestBatch& policy, Span wait, int times_over = 1) {
     specs.front().slo.ttft = Span::s(2);
     (void)route(policy);  // it looks at instances then
@@ -154,7 +154,7 @@ TEST(BestBatch, TheKvCacheBoundsABatchAndSoDoLongContexts) {
   EXPECT_EQ(uneven.route(fills), 1) << "32.1 x 0.8 = 25.7 ms";
 }
 
-/// So many answers of so many tokens have ended.
+/// So many answers of this length end.
 void ended(BestBatch& policy, int answers, std::int32_t tokens) {
   Outcome outcome;
   outcome.output_tokens = tokens;
@@ -175,7 +175,7 @@ TEST(BestBatch, ContextsGrowByAnAnswer) {
 }
 
 TEST(BestBatch, ALoadThatFillsAllInstancesIsSpread) {
-  // Two batches of 148 in 25 ms are 11,840 tokens a second, requests ask for 100 each.
+  // Two batches of 148 in 25 ms are 11,840 tokens a second; requests need 100 each.
   const auto batches = [&](Span apart) {
     BestBatch fills = policy({kLow});
     ended(fills, 500, 100);

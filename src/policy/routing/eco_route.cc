@@ -11,8 +11,8 @@ namespace wattle::policy {
 
 namespace {
 
-/// Where `requests` stand among tiles: whether one more begins a tile, and an order of how many have begun. In the
-/// first tile (negative), beyond the last and where none is known, each request counts as one.
+/// Position of `requests` among tiles: whether one more begins a tile, and how many have begun. In the first tile
+/// (negative), beyond the last and without tiles, each request counts as one.
 struct TilePlace {
   bool at_end = false;
   std::int32_t begun = 0;
@@ -34,7 +34,7 @@ std::vector<std::int32_t> tile_ends(const LatencyModel& latency, MegaHertz clock
   constexpr double kClear = 0.02;
   std::vector<std::int32_t> ends;
   for (std::int32_t n = 1; n < kMost; ++n) {
-    // The same KV tokens on both sides: what is weighed is the request, not its context.
+    // The same KV tokens on both sides, so that only the requests differ.
     const std::array kv{kContext * n, kContext * n};
     std::array<Span, 2> times;
     latency.decode_times(std::array{n, n + 1}, kv, clock, times);
@@ -55,7 +55,7 @@ void EcoRoute::observe(const Event& event, Instant) {
 }
 
 const EcoRoute::Known* EcoRoute::known(InstanceId id) const {
-  const auto dense = static_cast<std::size_t>(id.value());  // as it is while nobody has left
+  const auto dense = static_cast<std::size_t>(id.value());  // ids are dense as long as no instance has left
   if (dense < members_.size() && members_[dense].id == id) return members_[dense].known.get();
   const auto found = std::ranges::lower_bound(members_, id, {}, &Member::id);
   return found != members_.end() && found->id == id ? found->known.get() : nullptr;
@@ -120,8 +120,8 @@ RouteDecision EcoRoute::by_tiles(std::span<const InstanceView* const> candidates
     const WhatIf& f = futures_[i];
     const Known* instance = known(candidates[i]->id);
     const TilePlace tile = instance != nullptr ? place(instance->tile_ends, f.requests) : TilePlace{false, f.requests};
-    // No tile is worth a batch that no clock can serve: once one is near that, such ones come last, and the smallest
-    // batch takes the request.
+    // Filling a tile is useless for a batch that no clock can serve: instances near that come last, and the smallest
+    // batch gets the request.
     if (!clocks_count) return std::tuple(f.over, false, false, f.requests, 0);
     return std::tuple(false, f.rises(), tile.at_end, tile.begun, -f.requests);
   };

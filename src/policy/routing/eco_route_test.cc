@@ -42,7 +42,7 @@ struct Routed {
   bool operator==(const Routed&) const = default;
 };
 
-/// Decode instances whose whole batch has arrived and has been reported.
+/// Decode instances with batches that have arrived and been reported.
 class Fleet {
  public:
   Fleet(Fleet&&) = default;
@@ -66,7 +66,7 @@ class Fleet {
     made.beliefs.latency = latency;
     return made;
   }
-  /// It knows those that have joined.
+  /// A policy that has observed all joined instances.
   [[nodiscard]] EcoRoute policy() const {
     EcoRoute made(options, how);
     for (std::size_t i = 0; i < std::min(joined, views.size()); ++i) made.observe(event::Joined{views[i]}, {});
@@ -230,7 +230,7 @@ TEST(EcoRoute, APredictorThatTalksNonsenseMeansTheMaximum) {
   EXPECT_EQ(fleet.route_once(), (Routed{0, kTurn})) << "both at the maximum";
 }
 
-/// What two instances hold, ascending, once so many requests have come and none has left.
+/// Requests of two instances, ascending, after so many have arrived and none has left.
 std::vector<std::int32_t> held_after(int requests, Fleet& fleet, EcoRoute& policy) {
   for (int i = 0; i < requests; ++i) {
     const auto to = static_cast<std::size_t>(fleet.route(policy).to);
@@ -256,7 +256,7 @@ TEST(EcoRoute, KeepsOneInstanceLowWhereRoundRobinRaisesBoth) {
   EXPECT_EQ(given.route_once(), (Routed{0, kLowest})) << "240 may grow to 256";
 }
 
-/// Any fleet, judged against the definition: each case re-derived from what EcoFreq itself, freshly made, would choose.
+/// Any fleet against the definition: each case is re-derived from the choices of a new EcoFreq.
 RC_GTEST_PROP(EcoRouteProperty, EveryDecisionFollowsFromEcoFreqsOwnChoices, (std::uint64_t seed)) {
   RandomStream random(seed, "eco-route fleets");
   const auto draw = [&](int low, int high) {
@@ -311,7 +311,7 @@ RC_GTEST_PROP(EcoRouteProperty, EveryDecisionFollowsFromEcoFreqsOwnChoices, (std
   }
 }
 
-/// Between equals every candidate is served, whichever come and go.
+/// Among equal instances every one is used, whichever join and leave.
 RC_GTEST_PROP(EcoRouteProperty, EqualsAreServedInTurn, ()) {
   const auto n = *rc::gen::inRange<std::size_t>(1, 12);
   const auto model = at_256();
@@ -334,7 +334,7 @@ TEST(EcoRoute, AnInstanceBeyondItsObjectiveAttractsNothing) {
   EXPECT_EQ(fleet.route_once().to, 0) << "the limit is judged, not what EcoFreq aims at: 70 ms is within";
   fleet.options.overload_margin = 0.31;
   EXPECT_EQ(fleet.route_once().to, 1);
-  fleet.put(1, 300);  // nobody can any longer: the rules as they are
+  fleet.put(1, 300);  // no instance is left with a feasible clock: the plain rules apply
   EcoRoute policy = fleet.policy();
   EXPECT_EQ(fleet.route(policy), (Routed{0, "1a: all clocks equal: its turn"}));
   EXPECT_EQ(fleet.route(policy), (Routed{1, "1a: all clocks equal: its turn"}));
@@ -366,7 +366,7 @@ TEST(EcoRoute, AnInstanceWhoseKvCacheIsFullAttractsNothing) {
   EXPECT_EQ(fleet.route_once(200).to, 0) << "they fit nowhere: the rules as they are";
 }
 
-/// A fleet that grows: what joins late is judged by its own clocks, like the others, and forgotten when gone.
+/// An instance that joins later is judged by its own clocks, and removed when it leaves.
 TEST(EcoRoute, AnInstanceThatJoinsLateIsRoutedToByItsClocks) {
   const auto model = at_256();
   Fleet fleet(model, {kLow, kHigh}, {256, 10});

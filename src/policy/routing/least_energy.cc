@@ -10,8 +10,8 @@ namespace wattle::policy {
 
 namespace {
 
-/// Energy of a request at an instance that goes on as it is: its prompt by itself, then what one more member adds to
-/// each step, for as many steps as it has tokens. In mW x s: it orders instances and is booked nowhere.
+/// Energy of a request at an instance with otherwise unchanged load: its prompt alone, then the added energy of each
+/// step for as many steps as it has tokens. In mW x s; only used to compare instances.
 double by_steps(const InstanceView& view, const Request& request) {
   const LatencyModel& latency = *view.spec->beliefs.latency;
   const PowerModel& power = *view.spec->beliefs.power;
@@ -35,11 +35,11 @@ double by_steps(const InstanceView& view, const Request& request) {
   return cost(prompt) + (cost(then) - before) * output;
 }
 
-/// What an instance carries of a class and has of it, in requests per second, by its load profile. Read once a
-/// candidate: forgetting takes an exponential.
+/// Capacity for a class and present load, in requests per second, by the load profile. Computed once per candidate,
+/// because the decay takes an exponential.
 struct Reading {
   double most = 0.0;   ///< within its objectives at its highest clock
-  double share = 0.0;  ///< of what it carries, that it was given of late
+  double share = 0.0;  ///< recent load as a share of capacity
   [[nodiscard]] double load() const { return share * most; }
 };
 constexpr double kOneMore = 1.0 / LoadShare::kMemory.seconds();
@@ -111,7 +111,7 @@ RouteDecision LeastEnergy::route(const Request& request, std::span<const Instanc
     least = more;
     in_time = fits;
   }
-  if (best == nullptr) return {least_full->id, "every instance has what it carries within its objectives: the least"};
+  if (best == nullptr) return {least_full->id, "all instances are at capacity: the least"};
   return {best->id, "the least added energy"};
 }
 

@@ -56,7 +56,7 @@ TEST(RoundRobin, TakesTurnsAndKeepsThemWhenInstancesComeAndGo) {
   EXPECT_EQ(fleet.route(policy), 0);
 }
 
-/// A prompt of so many blocks of 16 tokens: `shared` ones of this prefix, then some of its own.
+/// A prompt of so many blocks of 16 tokens, `shared` of them with this prefix.
 Request prompt_of(std::uint64_t prefix, std::size_t shared, std::size_t blocks) {
   static std::uint64_t own = 1'000'000;
   std::vector<std::uint64_t> ids(shared, prefix);
@@ -226,7 +226,7 @@ TEST(WeightedRoundRobin, ABoundIsOfAPoolsWorkersOnOneKindOfGpus) {
   EXPECT_EQ(fleet.route(policy), 1);
 }
 
-/// Carries so many a second, each of which costs so much.
+/// Constant capacity per second, and a constant cost per request.
 class Carries final : public LoadProfile {
  public:
   Carries(double per_s, double watts) : per_s_(per_s), watts_(watts) {}

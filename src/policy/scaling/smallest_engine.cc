@@ -48,7 +48,7 @@ Plan SmallestEngine::plan(const ScalingView& view) {
   for (const double r : view.rate_per_s) rate += r;
   const std::size_t needed = smallest_for(rate);
   if (!current_) {
-    // What the fleet begins with is what it was last asked for.
+    // The initial fleet counts as the last wanted one.
     for (std::size_t i = 0; i < view.fleet.size(); ++i) {
       if (view.fleet[i].serving + view.fleet[i].coming == 0) continue;
       switch_to(i, view.now, "");
@@ -62,7 +62,7 @@ Plan SmallestEngine::plan(const ScalingView& view) {
   if (now_running.serving > 0) {
     grace_until_ = std::max(grace_until_, now_running.serving_since + grace(current));
   } else {
-    // Not there yet: one that is only pretended (shadow mode) comes after its spawn time.
+    // Not there yet: an engine that is only assumed (shadow mode) counts after its spawn time.
     grace_until_ = std::max(grace_until_, switched_at_ + spawn + grace(current));
   }
   if (needed == current) {

@@ -20,7 +20,7 @@ SmallestEngineOptions engines() {
   return options;
 }
 
-/// A fleet that carries out each plan: a wanted shape serves after its spawn time, and the others are gone then.
+/// A fleet that executes each plan: the wanted shape serves after its spawn time, and the others have ended by then.
 class Obedient {
  public:
   explicit Obedient(SmallestEngineOptions options, std::size_t first)
@@ -28,7 +28,7 @@ class Obedient {
     fleet_[first] = {0, 1, 0, Instant()};
     wanted_ = first;
   }
-  /// One period at this rate; the shape wanted from then on.
+  /// One period at this rate; returns the wanted shape.
   std::size_t ask(double rate) {
     now_ += kPeriod;
     if (fleet_[wanted_].serving == 0 && now_ >= since_ + shapes_[wanted_].spawn_time) {
@@ -104,7 +104,7 @@ TEST(SmallestEngine, BeginsWithTheSmallestThatCoversWhenNothingRuns) {
 }
 
 TEST(SmallestEngine, ShadowedItStillComesDownAgain) {
-  // Nobody acts: the fleet stays as it was.
+  // Plans are not executed: the fleet stays as it was.
   SmallestEngine policy(engines());
   std::vector<ShapeCount> fleet(3);
   fleet[0].serving = 1;
@@ -120,7 +120,7 @@ TEST(SmallestEngine, ShadowedItStillComesDownAgain) {
   EXPECT_EQ(wanted[0], 1);
 }
 
-// The promise of the header, for any sequence of rates: flapping around a boundary, noise, steps.
+// The guarantee of the header, for any sequence of rates: flapping around a boundary, noise, steps.
 RC_GTEST_PROP(SmallestEngineProperty, SwitchRateIsBounded, (std::vector<std::uint8_t> draws, bool flapping)) {
   RC_PRE(!draws.empty());
   const auto options = engines();
@@ -139,7 +139,7 @@ RC_GTEST_PROP(SmallestEngineProperty, SwitchRateIsBounded, (std::vector<std::uin
         ups = 0;
       }
       if (after > before) RC_ASSERT(++ups <= options.shapes.size() - 1);
-      // Never below what the rate needs.
+      // Never too small for the rate.
       RC_ASSERT(rate <= options.shapes[after].max_load_per_s || after + 1 == options.shapes.size());
       before = after;
     }

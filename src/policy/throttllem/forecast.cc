@@ -90,7 +90,7 @@ Span Forecaster::prefill_delay(const LatencyModel& latency, MegaHertz clock) con
   Span decode;
   if (!requests_.empty()) shape.decode_requests = std::max(requests_.front() - shape.prefill_requests, 0);
   if (shape.decode_requests > 0) {
-    // The prompts' own tokens are read by nobody yet.
+    // The KV of prompts that are still being computed is not read yet.
     shape.decode_kv_tokens = std::max<std::int64_t>(first_kv_tokens_ - basis_.prefill_tokens, 0);
     StepShape alone;
     alone.decode_requests = shape.decode_requests;
@@ -113,7 +113,7 @@ Obstacle Forecaster::walk(const LatencyModel& latency, MegaHertz clock, Span& de
                          steps.subspan(from, count));
     for (std::size_t i = from; i < from + count; ++i) {
       if (!believable(steps[i])) return Obstacle::Disbelieved;
-      // 2^63 ns are 15 million iterations of 600 s: no sum of believable steps comes near on a real board.
+      // 2^63 ns are 15 million iterations of 600 s: sums of plausible steps are far below.
       decoding += steps[i] * iterations_[i];
       if (!visit(i, prefill + decoding)) return Obstacle::Deadline;
     }

@@ -119,7 +119,7 @@ TEST(Forecast, NonsenseIsNotBelieved) {
   EXPECT_EQ(forecast(Scoreboard(16), Constant(Span()), MegaHertz{1000}, from_zero()).obstacle, Obstacle::None);
 }
 
-/// Sum of step times, one prediction per future iteration; what the stretches stand for.
+/// Sum of step times with one prediction per future iteration, which stretches abbreviate.
 std::vector<Span> ends_by_iteration(const Scoreboard& board, const LatencyModel& model, MegaHertz clock) {
   std::vector<Span> cumulative(board.size());
   for (std::size_t i = 0; i < board.size(); ++i) {

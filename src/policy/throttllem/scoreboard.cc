@@ -56,7 +56,7 @@ void Scoreboard::advance(std::int64_t next) {
 }
 
 void Scoreboard::add_blocks(std::size_t count, const Projected& request, std::int64_t sign) {
-  // In the iteration before the end at ends_[i] the request holds so many tokens.
+  // In the iteration before the end at ends_[i] the request holds this many tokens.
   const std::int64_t tokens = offset_of(request) - 1;
   if (shift_ >= 0) {
     const std::int64_t rounded = tokens + block_size_ - 1;
@@ -70,7 +70,7 @@ std::size_t Scoreboard::insert(const Projected& request) {
   const std::int64_t end = end_of(request);
   const auto place = std::ranges::upper_bound(ends_, end) - ends_.begin();
   const auto index = static_cast<std::size_t>(place);
-  std::int64_t peak = 0;  // of those that last longer; its own share and that of its equals come with add_blocks
+  std::int64_t peak = 0;  // of requests that last longer; its own share and that of equal ones follow in add_blocks
   if (index > 0 && ends_[index - 1] == end) {
     peak = peaks_[index - 1];
   } else {

@@ -87,7 +87,7 @@ void Throttllem::joined(const InstanceView& view) {
 
 // --- admission ---
 
-/// The future begins when the step in progress ends; telemetry may be too old for that to be still to come.
+/// The projection begins at the end of the step in progress; if telemetry is older than that, now.
 ForecastBasis Throttllem::between_steps(const Instance& instance, const InstanceView& view, Instant now) const {
   ForecastBasis basis;
   basis.begin = now;
@@ -149,7 +149,7 @@ Throttllem::Verdict Throttllem::examine(Instance& instance, const InstanceView& 
     forecaster.read(board, basis);
     Forecast f = forecaster.at(*latency, instance.clocks.back());
     if (f.obstacle == Obstacle::Deadline) {
-      // Somebody would be late. Those who are late without the newcomer too are lost, and do not count.
+      // A request would be late. Requests that are late without the newcomer, too, are lost and do not count.
       const Projected newcomer = project(instance, request);
       board.roll_back();
       forecaster.read(board, between_steps(instance, view, now));
@@ -198,7 +198,7 @@ AdmissionDecision Throttllem::admit(const Request& request, const FleetSnapshot&
       admitted_lost_ = verdict.lost;
       return {Admission::Admit, verdict.reason, view->id};
     }
-    // Rejected only where every instance rejects; else the first one's reason to hold.
+    // Reject only if every instance rejects; otherwise the first reason to hold.
     if (!answer || (answer->verdict == Admission::Reject && verdict.admission == Admission::Hold)) {
       answer = AdmissionDecision{verdict.admission, verdict.reason};
     }
@@ -242,7 +242,7 @@ ClockDecision Throttllem::choose(const InstanceView& view, Instant now) {
     instance.decided_for = -1;
     return {clock_.idle_clock.on(*instance.spec), "idle", Hold::forever()};
   }
-  // The step that now starts is the first to come.
+  // The step that now starts is the first of the projection.
   instance.board.advance(view.step.sequence);
   const std::int64_t calls = instance.admissions + (clock_.max_while_held ? instance.turns : 0);
   if (clock_.on_leave || instance.decided_for != calls) {
@@ -286,7 +286,7 @@ void Throttllem::choose_again(Instance& instance, const InstanceView& view, Inst
                                                        : "no clock meets all objectives: maximum";
     const std::int64_t overrun = board.first_overrun();
     if (clock_.on_leave && overrun != std::numeric_limits<std::int64_t>::max()) {
-      // Without news the step that finds somebody overdue has read at least this many tokens more.
+      // Without a report, the step that finds a request overdue has read at least this many tokens more.
       const StepShape& shape = view.step.shape;
       current.hold.kv_tokens_max =
           shape.decode_kv_tokens + shape.decode_requests * std::max<std::int64_t>(overrun - board.next(), 1) - 1;
