@@ -221,7 +221,8 @@ class ConfigReader {
       const std::int64_t every = type_.starts_with("gemma3") ? 6 : 2;
       windowed = window > 0 ? layers - layers / every : 0;
     }
-    if (windowed > 0 && window > 0) {
+    const std::int64_t longest = number({"max_position_embeddings"}).value_or(window + 1);
+    if (windowed > 0 && window > 0 && window < longest) {  // Phi-4-mini's is longer than any request
       add("sliding_window", window);
       add("windowed_layers", windowed);
     }

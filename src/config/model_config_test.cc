@@ -203,6 +203,20 @@ TEST(ModelConfig, NamesWhatIsMissingOrNotModelled) {
   EXPECT_NE(refused("{\"model_type\":").find("no JSON object"), std::string::npos);
 }
 
+TEST(ModelConfig, AWindowAsLongAsTheContextIsNone) {
+  const auto windowed = [](const char* window) {
+    const auto read = llm_from_text(
+        std::string(R"({"model_type":"phi3","hidden_size":3072,"num_attention_heads":24,"num_hidden_layers":32,
+            "vocab_size":200064,"intermediate_size":8192,"max_position_embeddings":131072,"sliding_window":)") +
+            window + "}",
+        "m/config.json");
+    return read ? read->windowed_layers : -1;
+  };
+  EXPECT_EQ(windowed("262144"), 0);
+  EXPECT_EQ(windowed("131072"), 0);
+  EXPECT_EQ(windowed("2047"), 32);
+}
+
 TEST(ModelConfig, NumberFormatsOfCheckpoints) {
   const auto format = [](const std::string& config) {
     const auto read = llm_from_text(
