@@ -1,7 +1,9 @@
 // `wattle trace`: look at, convert and make traces.
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <limits>
 #include <map>
 #include <memory>
@@ -115,6 +117,10 @@ Result<std::int64_t> convert(const std::string& in, const std::string& from, con
   if (!format) return std::unexpected(format.error());
   const auto loaded = load(in, "--from", from);
   if (!loaded) return std::unexpected(loaded.error());
+  std::error_code none;
+  if (std::filesystem::equivalent(loaded->path, out, none)) {
+    return bad_input(out, "is the trace to convert; name another file to write");
+  }
   auto writer = workload::TraceWriter::create(out, *format);
   if (!writer) return std::unexpected(writer.error());
   for (const auto& row : loaded->trace.rows) {
@@ -124,6 +130,12 @@ Result<std::int64_t> convert(const std::string& in, const std::string& from, con
   if (loaded->trace.skipped_failed > 0) {
     fmt::print(stderr, "wattle: {}: {} rows without an answer (0 tokens) were left out\n", loaded->path,
                loaded->trace.skipped_failed);
+  }
+  const auto with_content =
+      std::ranges::count_if(loaded->trace.rows, [](const auto& row) { return row.content != nullptr; });
+  if (with_content > 0 && *format != TraceFormat::Mooncake) {
+    fmt::print(stderr, "wattle: {}: what {} prompts consist of was left out: only mooncake says it\n", loaded->path,
+               with_content);
   }
   return writer->rows();
 }

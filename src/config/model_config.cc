@@ -6,6 +6,7 @@
 #include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 
 namespace wattle::config {
 
@@ -18,32 +19,60 @@ bool one_of(const std::string& name, Keys names) { return std::ranges::find(name
 
 /// Model classes that tie embeddings by default; and those with an FFN of two matrices.
 bool ties_embeddings(const std::string& type) {
-  return type.starts_with("gemma") ||
-         one_of(type, {"opt", "bloom", "gpt2", "falcon", "gpt_bigcode", "starcoder2", "cohere", "cohere2", "mpt"});
+  return type.starts_with("gemma") || one_of(type, {"opt", "bloom", "gpt2", "falcon", "gpt_bigcode", "starcoder2",
+                                                    "cohere", "cohere2", "mpt", "smollm3", "phi3small", "minicpm3"});
 }
-bool has_plain_ffn(const std::string& type) {
-  return one_of(type, {"opt", "bloom", "gpt2", "gpt_neox", "gptj", "falcon", "phi", "gpt_bigcode", "starcoder2", "mpt",
+bool has_plain_ffn(const std::string& type, const std::string& activation) {
+  return one_of(activation, {"relu2", "xielu"}) ||
+         one_of(type, {"opt", "bloom", "gpt2", "gpt_neox", "gptj", "falcon", "phi", "gpt_bigcode", "starcoder2", "mpt",
                        "codegen", "nemotron"});
 }
+
+/// Keys of architectures that are not modelled, and of what they are.
+struct NotModelled {
+  const char* key;
+  const char* of;
+  bool unless_listed = false;  ///< `layer_types` says it better
+};
+constexpr const char* kNoAttention = "layers without attention";
+constexpr const char* kDiffer = "layers that differ in shape";
+constexpr NotModelled kNotModelled[] = {
+    {"attn_layer_period", kNoAttention, true},
+    {"hybrid_override_pattern", kNoAttention, true},
+    {"full_attention_interval", kNoAttention, true},
+    {"linear_attn_config", kNoAttention, true},
+    {"lru_width", kNoAttention, true},
+    {"conv_L_cache", kNoAttention, true},
+    {"layer_group_size", kNoAttention, true},
+    {"cross_attention_layers", kNoAttention},
+    {"state_size", kNoAttention},             // Mamba
+    {"attention_hidden_size", kNoAttention},  // RWKV
+    {"block_configs", kDiffer},
+    {"num_key_value_heads_per_layer", kDiffer},
+    {"hybrid_layer_pattern", kDiffer},
+    {"hidden_size_per_layer_input", "embeddings of each layer"},
+    {"parallel_attn_mlp_res", "a dense FFN beside the experts"},
+    {"is_encoder_decoder", "an encoder and a decoder"},
+};
 
 class ConfigReader {
  public:
   ConfigReader(const Json& whole, const std::string& file)
-      : whole_(whole), text_(part_of(whole)), type_(text_of(text_, "model_type")), out_{file, {}, {}} {}
+      : whole_(whole), text_(text_part(whole)), type_(text_of(text_, "model_type")), out_{file, {}, {}} {}
 
   Result<Document> read() {
+    not_modelled();
     const std::int64_t layers = needed("layers", {"num_hidden_layers", "n_layer", "num_layers", "n_layers"});
     const std::int64_t hidden = needed("hidden", {"hidden_size", "n_embd", "d_model"});
     const std::int64_t heads = needed("heads", {"num_attention_heads", "n_head", "n_heads"});
-    needed("vocab", {"vocab_size"});
+    needed("vocab", {"vocab_size", "padded_vocab_size"});
     if (problem_) return std::unexpected(*problem_);
     if (heads < 1 || layers < 1 || hidden < 1)
       return wrong("num_attention_heads", "must be at least 1, as layers and width");
-    other_layers();
     attention(hidden, heads);
     windows(layers);
     experts(layers, ffn(hidden));
-    add("gated_ffn", !has_plain_ffn(type_));
+    add("gated_ffn", !plain_ffn());
     const Json* const tied = find({"tie_word_embeddings"}, whole_);
     add("tied_embeddings", tied != nullptr && tied->is_boolean() ? tied->get<bool>() : ties_embeddings(type_));
     formats();
@@ -52,31 +81,59 @@ class ConfigReader {
   }
 
  private:
-  static const Json& part_of(const Json& whole) {
-    const auto part = whole.find("text_config");
-    return part != whole.end() && part->is_object() ? *part : whole;
+  /// Of a model with several parts, the one for text. What DBRX and MPT nest is as if it were not nested.
+  static Json text_part(const Json& whole) {
+    for (const char* key : {"text_config", "llm_config", "language_config", "thinker_config"}) {
+      if (const auto part = whole.find(key); part != whole.end() && part->is_object()) return text_part(*part);
+    }
+    Json flat = whole;
+    for (const char* key : {"attn_config", "ffn_config"}) {
+      const auto part = whole.find(key);
+      if (part != whole.end() && part->is_object()) flat.insert(part->begin(), part->end());  // keeps what is there
+    }
+    return flat;
   }
   static std::string text_of(const Json& json, const char* key) {
     const auto found = json.find(key);
     return found != json.end() && found->is_string() ? found->get<std::string>() : "";
   }
+  struct Found {
+    const char* key;
+    const Json* value;
+  };
   /// The first of these that is there and not null, in the text part or, where it is not there, in `also`.
-  [[nodiscard]] const Json* find(Keys keys, const Json& also) const {
-    for (const Json* json : {&text_, &also}) {
+  std::optional<Found> first(Keys keys, const Json& also) {
+    read_.insert(keys.begin(), keys.end());
+    for (const Json* json : {&std::as_const(text_), &also}) {
       for (const char* key : keys) {
-        if (const auto found = json->find(key); found != json->end() && !found->is_null()) return &*found;
+        if (const auto found = json->find(key); found != json->end() && !found->is_null()) return Found{key, &*found};
       }
     }
-    return nullptr;
+    return std::nullopt;
   }
+  const Json* find(Keys keys, const Json& also) {
+    const auto found = first(keys, also);
+    return found ? found->value : nullptr;
+  }
+  bool is_true(const char* key) {
+    const Json* const value = find({key}, text_);
+    return value != nullptr && *value == Json(true);
+  }
+  /// A list with a value for each layer is one number if they are equal.
   std::optional<std::int64_t> number(Keys keys) {
-    const Json* const found = find(keys, text_);
-    if (found == nullptr) return std::nullopt;
-    if (!found->is_number_integer()) {
-      (void)wrong(*keys.begin(), fmt::format("is {}; it takes an integer", found->dump()));
-      return std::nullopt;
+    const auto found = first(keys, text_);
+    if (!found) return std::nullopt;
+    const Json& stated = *found->value;
+    const bool list = stated.is_array() && !stated.empty();
+    const Json& value = list ? stated.front() : stated;
+    if (list && std::ranges::any_of(stated, [&](const Json& other) { return other != value; })) {
+      (void)wrong(found->key, fmt::format("is of {}, which are not modelled", kDiffer));
+    } else if (!value.is_number_integer()) {
+      (void)wrong(found->key, fmt::format("is {:.80}; it takes an integer", stated.dump()));
+    } else {
+      return value.get<std::int64_t>();
     }
-    return found->get<std::int64_t>();
+    return std::nullopt;
   }
   std::int64_t needed(const char* key, Keys keys) {
     const auto value = number(keys);
@@ -97,20 +154,22 @@ class ConfigReader {
     return error;
   }
 
-  /// Hybrids that do not list `layer_types`: some of their layers are none of attention.
-  void other_layers() {
-    if (find({"layer_types"}, text_) != nullptr) return;
+  void not_modelled() {
+    const bool listed = find({"layer_types"}, text_) != nullptr;
     for (const auto& [key, value] : text_.items()) {
-      const bool tells = key.starts_with("mamba_") ||
-                         one_of(key, {"attn_layer_period", "hybrid_override_pattern", "full_attention_interval",
-                                      "linear_attn_config", "lru_width", "conv_L_cache"});
-      if (tells && !value.is_null())
-        return (void)wrong(key.c_str(), "is of layers without attention, which are not modelled");
+      const auto* const known = std::ranges::find_if(kNotModelled, [&](const NotModelled& n) { return key == n.key; });
+      const bool there = !value.is_null() && value != Json(false) && value != Json(0);
+      if (there && known != std::end(kNotModelled) && !(listed && known->unless_listed)) {
+        return (void)wrong(known->key, fmt::format("is of {}, which are not modelled", known->of));
+      }
+      if (there && !listed && key.starts_with("mamba_")) {
+        return (void)wrong(key.c_str(), fmt::format("is of {}, which are not modelled", kNoAttention));
+      }
     }
     // MiniMax: 1 is an attention layer, 0 a linear one.
     const Json* const types = find({"attn_type_list"}, text_);
     if (types != nullptr && std::ranges::any_of(*types, [](const Json& type) { return type != Json(1); })) {
-      (void)wrong("attn_type_list", "has layers without attention, which are not modelled");
+      (void)wrong("attn_type_list", fmt::format("has {}, which are not modelled", kNoAttention));
     }
   }
 
@@ -124,18 +183,18 @@ class ConfigReader {
       add("kv_lora_rank", latent);
       add("qk_nope_head_dim", nope);
       add("qk_rope_head_dim", rope);
-      add("v_head_dim", number({"v_head_dim"}).value_or(0));
+      add("v_head_dim", number({"v_head_dim"}).value_or(hidden / heads));
       return;
     }
-    const auto is_true = [&](const char* key) {
-      const Json* const value = find({key}, text_);
-      return value != nullptr && *value == Json(true);
-    };
-    // Falcon-7B states as many KV heads as heads in the same file.
-    const bool single = is_true("multi_query") && !is_true("new_decoder_architecture");
-    const std::int64_t stated = number({"num_key_value_heads", "num_kv_heads", "n_head_kv"}).value_or(heads);
-    add("kv_heads", single ? 1 : stated);
-    add("head_dim", number({"head_dim"}).value_or(hidden / heads));
+    if (is_true("multi_query_attention")) {  // ChatGLM
+      add("kv_heads", number({"multi_query_group_num"}).value_or(1));
+    } else {
+      const auto stated = number({"num_key_value_heads", "num_kv_heads", "n_head_kv", "kv_n_heads"});
+      // Falcon-7B states as many as heads beside it.
+      const bool single = is_true("multi_query") && !is_true("new_decoder_architecture");
+      add("kv_heads", single ? 1 : stated.value_or(heads));
+    }
+    add("head_dim", number({"head_dim", "attention_head_dim", "kv_channels"}).value_or(hidden / heads));
   }
 
   void windows(std::int64_t layers) {
@@ -147,7 +206,8 @@ class ConfigReader {
         const std::string name = type.is_string() ? type.get<std::string>() : "";
         if (name == "sliding_attention") {
           ++windowed;
-        } else if (!one_of(name, {"full_attention", "chunked_attention"})) {  // chunks: counted as attention to all
+        } else if (!one_of(name, {"full_attention", "attention",
+                                  "chunked_attention"})) {  // chunks: counted as attention to all
           (void)wrong("layer_types", fmt::format("has layers of type {}, which are not modelled", type.dump()));
         }
       }
@@ -161,54 +221,84 @@ class ConfigReader {
       const std::int64_t every = type_.starts_with("gemma3") ? 6 : 2;
       windowed = window > 0 ? layers - layers / every : 0;
     }
-    if (windowed > 0 && window > 0) {
+    const std::int64_t longest = number({"max_position_embeddings"}).value_or(window + 1);
+    if (windowed > 0 && window > 0 && window < longest) {  // Phi-4-mini's is longer than any request
       add("sliding_window", window);
       add("windowed_layers", windowed);
     }
   }
 
+  bool plain_ffn() {
+    const Json* const activation = find({"hidden_act", "hidden_activation", "activation_function"}, text_);
+    return has_plain_ffn(type_, activation != nullptr && activation->is_string() ? activation->get<std::string>() : "");
+  }
   std::int64_t ffn(std::int64_t hidden) {
     // Llama 4 names its experts' width as others do their dense layers'.
-    const auto dense = number({"intermediate_size_mlp", "intermediate_size", "ffn_dim", "n_inner", "ffn_hidden_size"});
-    if (!dense && !has_plain_ffn(type_)) (void)wrong("intermediate_size", "is missing");
-    const std::int64_t width = dense.value_or(4 * hidden);
+    const auto dense = number({"intermediate_size_mlp", "intermediate_size", "ff_intermediate_size", "ffn_dim",
+                               "n_inner", "ffn_hidden_size"});
+    if (!dense && !plain_ffn()) (void)wrong("intermediate_size", "is missing");
+    // The first Qwen states the width of both its gated matrices together.
+    const std::int64_t width = dense.value_or(4 * hidden) / (type_ == "qwen" ? 2 : 1);
     add("ffn", width);
     return width;
   }
 
   void experts(std::int64_t layers, std::int64_t ffn) {
     const auto count = number({"n_routed_experts", "num_local_experts", "num_experts", "moe_num_experts"});
-    if (!count) return no_experts();
-    if (*count <= 1) return;
+    if (count && *count <= 1) return;
+    if (!count) return unread_experts();
     add("experts", *count);
     const auto chosen =
-        number({"num_experts_per_tok", "num_experts_per_token", "experts_per_token", "moe_topk", "moe_k"});
+        number({"num_experts_per_tok", "num_experts_per_token", "experts_per_token", "moe_topk", "moe_top_k", "moe_k"});
     if (!chosen) return (void)wrong("num_experts_per_tok", "is missing; the model has experts");
     add("experts_per_token", *chosen);
     const bool llama4 = type_.starts_with("llama4");
     const auto own = llama4 ? number({"intermediate_size"}) : number({"moe_intermediate_size"});
     const std::int64_t width = own.value_or(ffn);
     if (width != ffn) add("moe_ffn", width);
-    const std::int64_t shared = number({"shared_expert_intermediate_size"}).value_or(0);
-    const std::int64_t by_width = width > 0 ? shared / width : 0;
-    const auto stated = number({"n_shared_experts", "num_shared_experts", "moe_num_shared_experts"});
-    add("shared_experts", stated.value_or(llama4 ? 1 : by_width));
-    std::int64_t dense = number({"first_k_dense_replace", "moe_layer_start_index"}).value_or(0);
+    add("shared_experts", shared_experts(width, ffn));
+    add("dense_layers", dense_layers(layers));
+    unread_experts();
+  }
+  std::int64_t shared_experts(std::int64_t width, std::int64_t ffn) {
+    const auto stated =
+        number({"n_shared_experts", "num_shared_experts", "num_shared_expert", "moe_num_shared_experts"});
+    const auto wide =
+        number({"shared_expert_intermediate_size", "shared_intermediate_size", "moe_shared_expert_intermediate_size"});
+    if (stated) return *stated;
+    if (type_.starts_with("llama4")) return 1;
+    const std::int64_t beside = is_true("residual_moe") ? ffn : wide.value_or(0);  // Grok-2: a dense FFN
+    if (width > 0 && beside % width != 0) {
+      (void)wrong("shared_expert_intermediate_size", "is no multiple of an expert's width, which is not modelled");
+    }
+    return width > 0 ? beside / width : 0;
+  }
+  std::int64_t dense_layers(std::int64_t layers) {
+    std::int64_t dense =
+        number({"first_k_dense_replace", "moe_layer_start_index", "moe_layer_num_skipped"}).value_or(0);
+    if (const auto last = number({"moe_layer_end_index"}); last && *last >= 0) {
+      dense += std::max<std::int64_t>(0, layers - 1 - *last);
+    }
+    const bool llama4 = type_.starts_with("llama4");
     if (const auto step = number({llama4 ? "interleave_moe_layer_step" : "decoder_sparse_step"}); step && *step > 1) {
       dense = layers - layers / *step;
     }
+    if (const auto each = text_.find("moe_layer_freq"); each != text_.end() && each->is_array()) {
+      dense = std::ranges::count(*each, Json(0));
+    }
     const Json* const only_dense = find({"mlp_only_layers"}, text_);
     if (only_dense != nullptr && only_dense->is_array()) dense += static_cast<std::int64_t>(only_dense->size());
-    add("dense_layers", dense);
+    return dense;
   }
 
-  /// Experts under a name that is not known here must not make a dense model.
-  void no_experts() {
+  /// Experts under names that are not known here must not make a dense model, or one of other experts.
+  void unread_experts() {
     for (const auto& [key, value] : text_.items()) {
-      if (key.find("expert") == std::string::npos || !value.is_number_integer() || value <= 1) continue;
-      return (void)wrong(key.c_str(),
-                         "is of experts, and their number has no name that is known here: num_experts, "
-                         "n_routed_experts, num_local_experts, moe_num_experts");
+      const bool of_experts = key.starts_with("moe_") || key.find("expert") != std::string::npos;
+      if (!of_experts || key.find("capacity") != std::string::npos || read_.contains(key)) continue;
+      if (value.is_number_integer() && value > 1) {
+        return (void)wrong(key.c_str(), "is of experts that are not modelled, or is not a name known here");
+      }
     }
   }
 
@@ -218,15 +308,15 @@ class ConfigReader {
     if (found == nullptr || !found->is_object()) return add("dtype", std::string("bf16"));
     const std::string format = format_of(*found);
     if (format.empty()) {
+      std::string stated;
+      for (const char* key : {"quant_method", "bits", "quant_algo", "format"}) {
+        if (found->contains(key))
+          stated += fmt::format("{}{} {}", stated.empty() ? "" : ", ", key, (*found)[key].dump());
+      }
       return (void)wrong("quantization_config",
-                         fmt::format("of method {} is not modelled; bf16, fp8, nvfp4, mxfp4 and int4 are",
-                                     found->value("quant_method", Json()).dump()));
+                         fmt::format("({}) is not modelled; fp8, nvfp4, mxfp4 and 4-bit integers are", stated));
     }
-    bool attention = false;  // is left out
-    for (const char* key : {"modules_to_not_convert", "ignore", "exclude_modules", "ignored_layers"}) {
-      const auto list = found->find(key);
-      if (list != found->end()) attention = attention || list->dump().find("self_attn") != std::string::npos;
-    }
+    const bool attention = leaves_out_attention(*found);
     const bool experts = std::ranges::any_of(out_.entries, [](const Entry& e) { return e.key == "experts"; });
     add("dtype", experts && attention ? std::string("bf16") : format);
     if (experts && attention) {
@@ -235,10 +325,24 @@ class ConfigReader {
       add("attention_dtype", std::string("bf16"));
     }
   }
+  /// Of the text part: attention of image or audio encoders is not converted in many checkpoints.
+  static bool leaves_out_attention(const Json& config) {
+    for (const char* key : {"modules_to_not_convert", "ignore", "exclude_modules", "ignored_layers"}) {
+      const auto list = config.find(key);
+      if (list == config.end() || !list->is_array()) continue;
+      const bool listed = std::ranges::any_of(*list, [](const Json& module) {
+        const std::string name = module.is_string() ? module.get<std::string>() : "";
+        const auto has = [&](const char* part) { return name.find(part) != std::string::npos; };
+        return has("self_attn") && !has("vision") && !has("visual") && !has("audio");
+      });
+      if (listed) return true;
+    }
+    return false;
+  }
   static std::string format_of(const Json& config) {
     const std::string method = text_of(config, "quant_method");
     if (method == "fp8" || method == "fbgemm_fp8" || method == "mxfp4") return method == "mxfp4" ? "mxfp4" : "fp8";
-    if (method == "awq" || method == "gptq") return config.value("bits", Json(4)) == Json(4) ? "int4" : "";
+    if (one_of(method, {"awq", "gptq", "auto-round"})) return config.value("bits", Json(4)) == Json(4) ? "int4" : "";
     if (method == "modelopt") {
       const std::string algorithm = text_of(config, "quant_algo");
       return algorithm == "FP8" ? "fp8" : algorithm == "NVFP4" ? "nvfp4" : "";
@@ -250,12 +354,14 @@ class ConfigReader {
     const bool real = weights.value("type", Json()) == Json("float");
     const Json bits = weights.value("num_bits", Json());
     if (bits == Json(8)) return real ? "fp8" : "";
-    return bits == Json(4) ? (real ? "nvfp4" : "int4") : "";
+    if (bits != Json(4)) return "";
+    return !real ? "int4" : weights.value("group_size", Json()) == Json(32) ? "mxfp4" : "nvfp4";
   }
 
   const Json& whole_;
-  const Json& text_;
+  const Json text_;
   std::string type_;
+  std::set<std::string, std::less<>> read_;  ///< keys of text_
   Document out_;
   std::optional<Error> problem_;
 };

@@ -81,6 +81,69 @@ TEST(ModelConfig, SaysWhatTheShippedSpecsSay) {
   }
 }
 
+struct Published {
+  const char* name;
+  double billions;
+  double kv_bytes;  ///< of a token, without windows
+  const char* json;
+};
+// Names of keys and nestings that no shipped spec's config has; counts as published.
+const Published kPublished[] = {
+    {"dbrx", 131.6, 163840,
+     R"({"model_type":"dbrx","d_model":6144,"n_heads":48,"n_layers":40,"vocab_size":100352,"tie_word_embeddings":false,
+         "attn_config":{"kv_n_heads":8,"clip_qkv":8},"ffn_config":{"ffn_hidden_size":10752,"moe_num_experts":16,
+         "moe_top_k":4,"moe_normalize_expert_weights":1}})"},
+    {"qwen3-omni-30b-a3b", 30.5, 98304,
+     R"({"model_type":"qwen3_omni_moe","thinker_config":{"audio_config":{},"text_config":{"hidden_size":2048,
+         "intermediate_size":768,"moe_intermediate_size":768,"num_attention_heads":32,"num_key_value_heads":4,"head_dim":128,
+         "num_hidden_layers":48,"vocab_size":152064,"num_experts":128,"num_experts_per_tok":8,"decoder_sparse_step":1,
+         "tie_word_embeddings":false}}})"},
+    {"internvl3-8b", 7.61, 57344,
+     R"({"model_type":"internvl_chat","llm_config":{"model_type":"qwen2","hidden_size":3584,"intermediate_size":18944,
+         "num_attention_heads":28,"num_key_value_heads":4,"num_hidden_layers":28,"vocab_size":151674,
+         "tie_word_embeddings":false},"vision_config":{"hidden_size":1024,"num_hidden_layers":24},"hidden_size":3584})"},
+    {"glm-4-9b", 9.40, 40960,
+     R"({"model_type":"chatglm","hidden_size":4096,"ffn_hidden_size":13696,"kv_channels":128,"multi_query_attention":true,
+         "multi_query_group_num":2,"num_attention_heads":32,"num_layers":40,"padded_vocab_size":151552,
+         "tie_word_embeddings":false})"},
+    {"qwen-7b", 7.72, 524288,
+     R"({"model_type":"qwen","hidden_size":4096,"intermediate_size":22016,"kv_channels":128,"num_attention_heads":32,
+         "num_hidden_layers":32,"vocab_size":151936,"tie_word_embeddings":false})"},
+    {"hunyuan-a13b", 80.4, 131072,
+     R"({"model_type":"hunyuan_v1_moe","hidden_size":4096,"intermediate_size":3072,"moe_intermediate_size":[3072,3072],
+         "moe_topk":[8,8],"num_shared_expert":[1,1],"num_experts":64,"attention_head_dim":128,"num_attention_heads":32,
+         "num_key_value_heads":8,"num_hidden_layers":32,"vocab_size":128167,"tie_word_embeddings":true})"},
+    {"apertus-8b", 8.05, 131072,
+     R"({"model_type":"apertus","hidden_size":4096,"intermediate_size":21504,"num_attention_heads":32,
+         "num_key_value_heads":8,"num_hidden_layers":32,"vocab_size":131072,"hidden_act":"xielu",
+         "tie_word_embeddings":false})"},
+    {"granite-4.0-micro", 3.40, 81920,
+     R"({"model_type":"granitemoehybrid","hidden_size":2560,"intermediate_size":8192,"shared_intermediate_size":8192,
+         "num_attention_heads":40,"num_key_value_heads":8,"num_hidden_layers":40,"vocab_size":100352,
+         "tie_word_embeddings":true,"num_local_experts":0,"num_experts_per_tok":0,"mamba_d_state":256,
+         "layer_types":["attention","attention"]})"},
+    {"smollm3-3b", 3.08, 73728,
+     R"({"model_type":"smollm3","hidden_size":2048,"intermediate_size":11008,"num_attention_heads":16,
+         "num_key_value_heads":4,"num_hidden_layers":36,"vocab_size":128256,"layer_types":["full_attention"]})"},
+    {"minicpm3-4b", 4.07, 35712,
+     R"({"model_type":"minicpm3","hidden_size":2560,"intermediate_size":6400,"num_attention_heads":40,
+         "num_key_value_heads":40,"num_hidden_layers":62,"vocab_size":73448,"q_lora_rank":768,"kv_lora_rank":256,
+         "qk_nope_head_dim":64,"qk_rope_head_dim":32})"},
+    {"grok-2", 269.5, 262144,
+     R"({"hidden_size":8192,"intermediate_size":32768,"moe_intermediate_size":16384,"num_attention_heads":64,
+         "num_key_value_heads":8,"head_dim":128,"num_hidden_layers":64,"vocab_size":131072,"num_local_experts":8,
+         "num_experts_per_tok":2,"residual_moe":true,"tie_word_embeddings":false})"},
+};
+
+TEST(ModelConfig, ModelsThatAreNotShippedHaveTheirPublishedSize) {
+  for (const auto& [name, billions, kv_bytes, json] : kPublished) {
+    const auto read = llm_from_text(json, std::string(name) + "/config.json");
+    ASSERT_TRUE(read) << name << ": " << read.error().message();
+    EXPECT_NEAR(read->parameters() / 1e9, billions, 0.01 * billions) << name;
+    EXPECT_EQ(read->kv_bytes_per_token(), kv_bytes) << name;
+  }
+}
+
 std::string refused(const std::string& json) {
   const auto read = llm_from_text(json, "m/config.json");
   return read ? "accepted" : read.error().message();
@@ -102,6 +165,16 @@ TEST(ModelConfig, NamesWhatIsMissingOrNotModelled) {
         R"("full_attention_interval":4)", R"("linear_attn_config":{})", R"("attn_type_list":[1,0])"}) {
     EXPECT_NE(refused(whole + "," + hybrid + "}").find("layers without attention"), std::string::npos) << hybrid;
   }
+  for (const char* other :
+       {R"("layer_group_size":8)", R"("state_size":16)", R"("attention_hidden_size":2560)", R"("block_configs":[{}])",
+        R"("num_key_value_heads_per_layer":[4,4])", R"("hybrid_layer_pattern":[0,1])",
+        R"("cross_attention_layers":[3])", R"("hidden_size_per_layer_input":256)", R"("parallel_attn_mlp_res":true)",
+        R"("is_encoder_decoder":true)", R"("num_key_value_heads":[4,8])",
+        R"("num_experts":8,"num_experts_per_tok":2,"zero_expert_num":256)",
+        R"("num_experts":8,"num_experts_per_tok":2,"shared_expert_intermediate_size":11009)"}) {
+    EXPECT_NE(refused(whole + "," + other + "}").find("not modelled"), std::string::npos) << other;
+  }
+  EXPECT_EQ(refused(whole + R"(,"is_encoder_decoder":false,"layer_group_size":null})"), "accepted");
   EXPECT_EQ(refused(whole + R"(,"attn_type_list":[1,1]})"), "accepted");
   EXPECT_EQ(refused(whole + R"(,"full_attention_interval":4,"layer_types":["full_attention","full_attention"]})"),
             "accepted");
@@ -130,6 +203,20 @@ TEST(ModelConfig, NamesWhatIsMissingOrNotModelled) {
   EXPECT_NE(refused("{\"model_type\":").find("no JSON object"), std::string::npos);
 }
 
+TEST(ModelConfig, AWindowAsLongAsTheContextIsNone) {
+  const auto windowed = [](const char* window) {
+    const auto read = llm_from_text(
+        std::string(R"({"model_type":"phi3","hidden_size":3072,"num_attention_heads":24,"num_hidden_layers":32,
+            "vocab_size":200064,"intermediate_size":8192,"max_position_embeddings":131072,"sliding_window":)") +
+            window + "}",
+        "m/config.json");
+    return read ? read->windowed_layers : -1;
+  };
+  EXPECT_EQ(windowed("262144"), 0);
+  EXPECT_EQ(windowed("131072"), 0);
+  EXPECT_EQ(windowed("2047"), 32);
+}
+
 TEST(ModelConfig, NumberFormatsOfCheckpoints) {
   const auto format = [](const std::string& config) {
     const auto read = llm_from_text(
@@ -137,7 +224,7 @@ TEST(ModelConfig, NumberFormatsOfCheckpoints) {
             "intermediate_size":11008,"quantization_config":)" +
             config + "}",
         "m/config.json");
-    return read ? read->dtype : Dtype::Mxfp4;
+    return read ? std::optional(read->dtype) : std::nullopt;
   };
   EXPECT_EQ(format(R"({"quant_method":"awq","bits":4})"), Dtype::Int4);
   EXPECT_EQ(format(R"({"quant_method":"modelopt","quant_algo":"NVFP4"})"), Dtype::Nvfp4);
@@ -149,6 +236,27 @@ TEST(ModelConfig, NumberFormatsOfCheckpoints) {
       format(
           R"({"quant_method":"compressed-tensors","config_groups":{"group_0":{"weights":{"num_bits":4,"type":"int"}}}})"),
       Dtype::Int4);
+  const auto four_bit_floats = [&](const char* group_size) {
+    return format(std::string(R"({"quant_method":"compressed-tensors","config_groups":{"group_0":{"weights":{)") +
+                  R"("num_bits":4,"type":"float","group_size":)" + group_size + "}}}}");
+  };
+  EXPECT_EQ(four_bit_floats("16"), Dtype::Nvfp4);
+  EXPECT_EQ(four_bit_floats("32"), Dtype::Mxfp4);
+  EXPECT_EQ(format(R"({"quant_method":"gptq","bits":8})"), std::nullopt);
+}
+
+TEST(ModelConfig, AttentionThatIsNotConvertedIsOfTheTextPart) {
+  const auto attention = [](const std::string& module) {
+    const auto read = llm_from_text(
+        R"({"model_type":"llama","hidden_size":4096,"num_attention_heads":32,"num_hidden_layers":2,"vocab_size":32000,
+            "intermediate_size":11008,"quantization_config":{"quant_method":"fp8","ignore":[")" +
+            module + "\"]}}",
+        "m/config.json");
+    return read ? read->attention_dtype() : Dtype::Mxfp4;
+  };
+  EXPECT_EQ(attention("model.layers.0.self_attn.q_proj"), Dtype::Bf16);
+  EXPECT_EQ(attention("vision_tower.vision_model.encoder.layers.0.self_attn.q_proj"), Dtype::Fp8);
+  EXPECT_EQ(attention("lm_head"), Dtype::Fp8);
 }
 
 }  // namespace

@@ -44,7 +44,9 @@ Result<std::string> Project::find(Kind kind, std::string_view name, const std::s
     for (const fs::path& root : roots_) {
       if (fs::is_regular_file(root / name, ignored)) return (root / name).string();
     }
-    return bad_input(where, fmt::format("no such file: {}", name));
+    const bool folder = fs::is_directory(fs::path(name), ignored);
+    return bad_input(
+        where, folder ? fmt::format("{} is a directory; name a file", name) : fmt::format("no such file: {}", name));
   }
   const std::string file = std::string(name) + ".toml";
   for (const fs::path& root : roots_) {

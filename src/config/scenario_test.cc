@@ -316,6 +316,9 @@ TEST(ScenarioFiles, AMissingFileSaysSo) {
   const auto by_path = load_scenario("./no/such.toml", {}, testing::project());
   ASSERT_FALSE(by_path);
   EXPECT_NE(by_path.error().what.find("no such file"), std::string::npos);
+  const auto folder = load_scenario("/", {}, testing::project());
+  ASSERT_FALSE(folder);
+  EXPECT_NE(folder.error().what.find("is a directory; name a file"), std::string::npos);
   const auto by_name = load_scenario("azure-conv-9", {}, testing::project());
   ASSERT_FALSE(by_name);
   EXPECT_NE(by_name.error().what.find("did you mean \"azure-conv-"), std::string::npos) << by_name.error().message();

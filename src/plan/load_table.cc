@@ -19,6 +19,7 @@ constexpr auto kColumns =
     std::to_array<std::string_view>({"class", "prompt_tokens", "output_tokens", "ttft_limit_ms", "tbt_limit_ms",
                                      "kept_alone", "tp", "clock_mhz", "load_per_s", "power_w", "ttft_ms", "tbt_ms"});
 constexpr double kLargestNumber = 1e9;
+constexpr double kLongestLimitMs = 1e12;  ///< a scenario's longest objective times its tier's largest factor is a tenth
 
 std::uint64_t checksum(std::string_view body) {
   Digest digest;
@@ -56,7 +57,7 @@ std::string limit_text(Span limit) { return limit == Span::max() ? "none" : fmt:
 
 Result<Span> limit_from(const CsvReader& csv, std::size_t column) {
   if (csv.field(column) == "none") return Span::max();
-  const auto ms = csv.number(column, 0.0, kLargestNumber);
+  const auto ms = csv.number(column, 0.0, kLongestLimitMs);
   if (!ms) return std::unexpected(ms.error());
   return Span::from_seconds(*ms * 1e-3);
 }

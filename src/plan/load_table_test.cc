@@ -44,7 +44,8 @@ std::string signed_again(const std::string& text) {
 }
 
 TEST(LoadTable, ComesBackAsItWas) {
-  const LoadTable table = formula_table();
+  LoadTable table = formula_table();
+  table.classes[0].limits.tbt = Span::from_seconds(86400.0 * 1000.0);  // a day, in a tier of factor 1000
   const auto again = parse_load_table(to_text(table), "x.profile");
   ASSERT_TRUE(again.has_value()) << again.error().message();
   EXPECT_EQ(again->provenance, table.provenance);

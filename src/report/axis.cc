@@ -50,7 +50,7 @@ Axis latency_axis(double low_ms, double high_ms) {
       while (s.back() == '0') s.pop_back();
       if (s.back() == '.') s.pop_back();
     }
-    return s + (ms < 1.0 ? "\u2009µs" : ms < 1000.0 ? "\u2009ms" : "\u2009s");
+    return s + (ms < 1.0 ? "\u202fµs" : ms < 1000.0 ? "\u202fms" : "\u202fs");
   };
   Axis axis;
   if (high_ms / low_ms < 8.0) {
@@ -79,7 +79,7 @@ Axis tail_axis() {
   axis.low = 0.0;
   axis.high = 0.9995;
   axis.unit = "share";
-  axis.ticks = {{0.0, "0\u2009%"}, {0.5, "50\u2009%"}, {0.9, "90\u2009%"}, {0.99, "99\u2009%"}, {0.999, "99.9\u2009%"}};
+  axis.ticks = {{0.0, "0\u202f%"}, {0.5, "50\u202f%"}, {0.9, "90\u202f%"}, {0.99, "99\u202f%"}, {0.999, "99.9\u202f%"}};
   return axis;
 }
 
@@ -90,7 +90,7 @@ Axis time_axis(double end_s) {
   Axis axis = linear_axis(0.0, end_s / unit, 6, "s");
   for (Tick& tick : axis.ticks) {
     tick.at *= unit;
-    tick.label += std::string("\u2009") + name;
+    tick.label += std::string("\u202f") + name;
   }
   axis.low = 0.0;
   axis.high = end_s;

@@ -192,17 +192,12 @@ std::string findings(const Comparison& c) {
                            : fmt::format("{} attainment ({} points)", percent(run.file.summary.slo.all),
                                          (points < 0 ? "\u2212" : "+") + fmt::format("{:.1f}", std::abs(points)));
     const double saved = std::round(-v.energy * 1000.0) / 10.0;
-    const std::string energy = !std::isfinite(v.energy) ? "energy not comparable"
-                               : saved == 0.0           ? "as much energy"
-                               : saved > 0.0            ? fmt::format("{:.1f}\u2009% less energy", saved)
-                                                        : fmt::format("{:.1f}\u2009% more energy", -saved);
-    out += fmt::format("<li class=\"r{}\"><b>{}</b> {} than {}, at {}</li>", c.colour(i), escape(run.label), energy,
+    const std::string energy = !std::isfinite(v.energy) ? "energy not comparable with"
+                               : saved == 0.0           ? "as much energy as"
+                               : saved > 0.0            ? fmt::format("{:.1f}\u202f% less energy than", saved)
+                                                        : fmt::format("{:.1f}\u202f% more energy than", -saved);
+    out += fmt::format("<li class=\"r{}\"><b>{}</b> {} {}, at {}</li>", c.colour(i), escape(run.label), energy,
                        escape(base.label), attainment);
-  }
-  // "as much energy than" would be wrong English.
-  const std::string wrong = "as much energy than";
-  for (std::size_t at = out.find(wrong); at != std::string::npos; at = out.find(wrong)) {
-    out.replace(at, wrong.size(), "as much energy as");
   }
   if (out.find("<li") != std::string::npos) {
     const std::size_t list = out.find("<li");

@@ -234,14 +234,20 @@ TEST_F(Report, JsonCarriesSummariesAndSavings) {
   EXPECT_DOUBLE_EQ(max["versus_baseline"]["energy"].get<double>(),
                    max["energy_j"]["total"].get<double>() / json["runs"][2]["energy_j"]["total"].get<double>() - 1.0);
   EXPECT_EQ(html(*c).find("no saving is stated"), std::string::npos);
+  EXPECT_EQ(html(*c).find("until the later end"), std::string::npos) << "they end together";
   auto& summary = c->runs[1].file.summary;
+  summary.sim.virtual_s += 1.0;
+  EXPECT_NE(html(*c).find("until the later end"), std::string::npos) << "what else makes of two energies the change";
+  const Joules used = std::exchange(c->runs[2].file.summary.energy.total, Joules());
+  EXPECT_NE(html(*c).find("energy not comparable with static-sweet, at"), std::string::npos);
+  c->runs[2].file.summary.energy.total = used;
   summary.requests.finished /= 2;
   summary.energy.unknown_carbon = Joules(summary.energy.total.value() / 4);
   summary.energy.unknown_price = Joules(summary.energy.total.value() / 2);
   EXPECT_TRUE(to_json(*c)["runs"][1]["versus_baseline"]["energy"].is_null());
   EXPECT_NE(html(*c).find("did less than static-sweet, so no saving is stated"), std::string::npos);
-  EXPECT_NE(html(*c).find("for 25.0\u2009% of its energy the"), std::string::npos);
-  EXPECT_NE(html(*c).find("for 50.0\u2009% of its energy the price"), std::string::npos);
+  EXPECT_NE(html(*c).find("for 25.0\u202f% of its energy the"), std::string::npos);
+  EXPECT_NE(html(*c).find("for 50.0\u202f% of its energy the price"), std::string::npos);
 }
 
 TEST_F(Report, BadInputNamesFileLineAndRemedy) {
@@ -374,19 +380,19 @@ TEST(Timeline, TheFleetIsTheSumAndClocksAreAveraged) {
 
 TEST(Text, NumbersReadWell) {
   EXPECT_EQ(number(0.0), "0");
-  EXPECT_EQ(number(12345.6), "12\u2009346");
+  EXPECT_EQ(number(12345.6), "12\u202f346");
   EXPECT_EQ(number(1234.6), "1235");
-  EXPECT_EQ(whole(19366), "19\u2009366");
-  EXPECT_EQ(whole(-1234567), "\u22121\u2009234\u2009567");
+  EXPECT_EQ(whole(19366), "19\u202f366");
+  EXPECT_EQ(whole(-1234567), "\u22121\u202f234\u202f567");
   EXPECT_EQ(number(0.01234), "0.0123");
   EXPECT_EQ(number(-3.0, 1), "\u22123");
-  EXPECT_EQ(percent(1.0), "100\u2009%");
-  EXPECT_EQ(percent(0.99999), "99.99\u2009%") << "less than all is never 100";
-  EXPECT_EQ(change(-0.2414), "\u221224.1\u2009%");
-  EXPECT_EQ(change(0.00001), "±0\u2009%");
-  EXPECT_EQ(duration_ms(0.037), "37.0\u2009µs");
-  EXPECT_EQ(duration_ms(4560), "4.56\u2009s");
-  EXPECT_EQ(duration_ms(1755.4e3), "29.3\u2009min");
+  EXPECT_EQ(percent(1.0), "100\u202f%");
+  EXPECT_EQ(percent(0.99999), "99.99\u202f%") << "less than all is never 100";
+  EXPECT_EQ(change(-0.2414), "\u221224.1\u202f%");
+  EXPECT_EQ(change(0.00001), "±0\u202f%");
+  EXPECT_EQ(duration_ms(0.037), "37.0\u202fµs");
+  EXPECT_EQ(duration_ms(4560), "4.56\u202fs");
+  EXPECT_EQ(duration_ms(1755.4e3), "29.3\u202fmin");
 }
 
 TEST(Axis, TicksCoverTheRange) {

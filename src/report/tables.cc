@@ -138,6 +138,12 @@ std::string energy_table(const Comparison& c) {
     out += "</tr>";
   }
   out += "</tbody></table></div>";
+  const double length_s = c.runs[c.baseline].file.summary.sim.virtual_s;
+  if (std::ranges::any_of(c.runs, [&](const Run& run) { return run.file.summary.sim.virtual_s != length_s; })) {
+    out +=
+        "<p class=\"note\">Against the baseline: both until the later end of the two; the fleet that has ended idles "
+        "until then.</p>";
+  }
   std::string beyond;
   for (const Run& run : c.runs) {
     for (const std::string& sentence : run.file.summary.extrapolated) {

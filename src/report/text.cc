@@ -9,7 +9,7 @@
 namespace wattle::report {
 namespace {
 
-constexpr std::string_view kThinSpace = "\u2009";
+constexpr std::string_view kThinSpace = "\u202f";  ///< at which no line breaks
 constexpr std::string_view kMinus = "\u2212";
 constexpr std::string_view kReplacement = "\uFFFD";
 
@@ -84,26 +84,26 @@ std::string whole(std::int64_t value) {
 std::string percent(double share) {
   if (!std::isfinite(share)) return "–";
   const double p = share * 100.0;
-  if (share >= 1.0) return "100\u2009%";
-  if (p >= 99.9) return fmt::format("{:.2f}\u2009%", std::floor(p * 100.0) / 100.0);
-  return fmt::format("{:.1f}\u2009%", p);
+  if (share >= 1.0) return "100\u202f%";
+  if (p >= 99.9) return fmt::format("{:.2f}\u202f%", std::floor(p * 100.0) / 100.0);
+  return fmt::format("{:.1f}\u202f%", p);
 }
 
 std::string change(double relative) {
   if (!std::isfinite(relative)) return "–";
   const double p = std::round(relative * 1000.0) / 10.0;
-  if (p == 0.0) return "±0\u2009%";
-  return fmt::format("{}{:.1f}\u2009%", p < 0.0 ? kMinus : std::string_view("+"), std::abs(p));
+  if (p == 0.0) return "±0\u202f%";
+  return fmt::format("{}{:.1f}\u202f%", p < 0.0 ? kMinus : std::string_view("+"), std::abs(p));
 }
 
 std::string duration_ms(double ms) {
   if (!std::isfinite(ms)) return "–";
-  if (ms == 0.0) return "0\u2009ms";
-  if (ms < 1.0) return number(ms * 1e3, 3) + "\u2009µs";
-  if (ms < 1000.0) return number(ms, 3) + "\u2009ms";
-  if (ms < 180e3) return number(ms * 1e-3, 3) + "\u2009s";
-  if (ms < 10.8e6) return number(ms / 60e3, 3) + "\u2009min";
-  return number(ms / 3.6e6, 3) + "\u2009h";
+  if (ms == 0.0) return "0\u202fms";
+  if (ms < 1.0) return number(ms * 1e3, 3) + "\u202fµs";
+  if (ms < 1000.0) return number(ms, 3) + "\u202fms";
+  if (ms < 180e3) return number(ms * 1e-3, 3) + "\u202fs";
+  if (ms < 10.8e6) return number(ms / 60e3, 3) + "\u202fmin";
+  return number(ms / 3.6e6, 3) + "\u202fh";
 }
 
 Scaled scaled(double largest, std::string_view base_unit) {

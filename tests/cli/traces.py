@@ -73,6 +73,8 @@ def main() -> None:
         failed = folder / "failed.csv"
         failed.write_text("Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n1,m,5,0,5,x\n2,m,5,6,11,x\n")
         check(summary(failed)["skipped_failed"] == 1, "a failed row is counted", run)
+        hashed = folder / "hashed.jsonl"
+        hashed.write_text('{"timestamp": 0, "input_length": 600, "output_length": 5, "hash_ids": [1, 2]}\n')
         for code, message, arguments in (
             (2, f"{cut}:3: has 1 field where the header has 3; is the file cut short?", ["summary", str(cut)]),
             (2, "no such file", ["summary", "absent.csv"]),
@@ -89,6 +91,9 @@ def main() -> None:
             (3, "cannot be written", ["convert", str(made), str(folder / "no" / "x"), "--to", "vidur"]),
             (0, "1 rows without an answer (0 tokens) were left out",
              ["convert", str(failed), str(folder / "y"), "--to", "vidur"]),
+            (0, "what 1 prompts consist of was left out",
+             ["convert", str(hashed), str(folder / "y"), "--to", "vidur"]),
+            (2, "is the trace to convert", ["convert", str(hashed), str(hashed), "--to", "vidur"]),
         ):
             run = wattle(*arguments)
             check(run.returncode == code and message in run.stderr, f"expected exit {code} and: {message}", run)
