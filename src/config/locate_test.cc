@@ -5,37 +5,14 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <filesystem>
 #include <string>
 
-#include "base/file.h"
+#include "base/scratch_folder.h"
 #include "config/load.h"
 #include "config/test_texts.h"
 
 namespace wattle::config {
 namespace {
-
-namespace fs = std::filesystem;
-
-/// A temporary folder.
-class Folder {
- public:
-  explicit Folder(const std::string& name) : path_(fs::path(::testing::TempDir()) / ("wattle_locate_" + name)) {
-    fs::remove_all(path_);
-    fs::create_directories(path_);
-  }
-  ~Folder() { fs::remove_all(path_); }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  [[nodiscard]] const fs::path& path() const { return path_; }
-  void write(const std::string& name, const std::string& text) const {
-    fs::create_directories((path_ / name).parent_path());
-    ASSERT_TRUE(write_file((path_ / name).string(), text));
-  }
-
- private:
-  fs::path path_;
-};
 
 config::Scenario azure(const std::string& fallback) {
   config::Scenario scenario;
@@ -47,7 +24,7 @@ config::Scenario azure(const std::string& fallback) {
 }
 
 TEST(LocateWorkload, APresentTraceIsUsedAsItIs) {
-  const Folder data("present");
+  const ScratchFolder data;
   data.write("some/trace.csv", "x");
   const auto options = locate_workload(azure("azure-conv"), data.path().string());
   ASSERT_TRUE(options) << options.error().message();
@@ -56,7 +33,7 @@ TEST(LocateWorkload, APresentTraceIsUsedAsItIs) {
 }
 
 TEST(LocateWorkload, ATraceBesideTheScenarioIsFoundWithoutADataFolder) {
-  const Folder folder("beside");
+  const ScratchFolder folder;
   folder.write("some/trace.csv", "x");
   config::Scenario scenario = azure("");
   scenario.file = (folder.path() / "scenario.toml").string();
@@ -91,7 +68,7 @@ TEST(LocateWorkload, WithoutAFallbackAnAbsentTraceIsAnError) {
 }
 
 TEST(LocateProject, WattleHomeAddsToTheShippedFoldersAndWinsOverThem) {
-  const Folder home("home");
+  const ScratchFolder home;
   home.write("recipes/mine.toml", "description = \"mine\"\n");
   home.write("recipes/static-max.toml", "description = \"my own\"\n");
   ASSERT_EQ(setenv("WATTLE_HOME", home.path().c_str(), 1), 0);

@@ -1,14 +1,12 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <filesystem>
-#include <fstream>
 
 #include "base/random.h"
+#include "base/scratch_folder.h"
 #include "fidelity/benchmark_run.h"
 #include "fidelity/cross_validation.h"
 #include "fidelity/experiment.h"
@@ -22,32 +20,13 @@
 namespace wattle::fidelity {
 namespace {
 
-/// A temporary folder.
-class Folder {
- public:
-  Folder() : path_(std::filesystem::temp_directory_path() / ("wattle-fidelity-" + std::to_string(getpid()))) {
-    std::filesystem::create_directories(path_);
-  }
-  ~Folder() { std::filesystem::remove_all(path_); }
-  std::string write(const std::string& name, const std::string& text) const {
-    const auto file = path_ / name;
-    std::filesystem::create_directories(file.parent_path());
-    std::ofstream(file) << text;
-    return file.string();
-  }
-  [[nodiscard]] std::string path() const { return path_.string(); }
-
- private:
-  std::filesystem::path path_;
-};
-
 Result<engine::StepModel> llama_8b_on_h100(const Catalog& catalog) {
   return engine::StepModel::make(catalog.gpus.at("h100"), catalog.llms.at("llama-3.1-8b"), 1,
                                  catalog.profiles.at("h100"), benchmark_engine());
 }
 
 TEST(Table, ragged_lines_are_refused_with_their_place) {
-  const Folder folder;
+  const ScratchFolder folder;
   const auto table = Table::read(folder.write("x.csv", "a,b\n1,2\n3\n"));
   ASSERT_FALSE(table);
   EXPECT_NE(table.error().where.find("x.csv:3"), std::string::npos);
@@ -55,7 +34,7 @@ TEST(Table, ragged_lines_are_refused_with_their_place) {
   ASSERT_TRUE(good);
   EXPECT_EQ(good->text(0, "b"), "two, too");
   EXPECT_TRUE(std::isnan(good->number(0, "b")));
-  EXPECT_FALSE(Table::read(folder.path() + "/absent.csv"));
+  EXPECT_FALSE(Table::read(folder.file("absent.csv")));
   const std::string file = folder.write("z.csv", "a,b\n1,2\n3,many\n");
   const auto missing = Table::read(file, {"a"}, {"c"});
   ASSERT_FALSE(missing);
@@ -327,7 +306,7 @@ TEST(HeldOut, is_a_property_of_the_row_and_about_one_in_four) {
 }
 
 /// Writes a data directory of GEMMs from a made-up profile, each off by a factor of up to 1 +- `noise`.
-void write_made_up_card(const Folder& folder, const Catalog& catalog, double noise) {
+void write_made_up_card(const ScratchFolder& folder, const Catalog& catalog, double noise) {
   engine::HardwareProfile truth;
   truth.gpu = "h100";
   truth.tensor_efficiency = 0.66;
@@ -344,7 +323,7 @@ void write_made_up_card(const Folder& folder, const Catalog& catalog, double noi
   }
   for (const std::string& line : lines) placeholder += line + "1\n";
   folder.write("aiconfigurator/h100_gemm.csv", placeholder);
-  auto blank = collect(folder.path(), catalog);
+  auto blank = collect(folder.path().string(), catalog);
   ASSERT_TRUE(blank) << blank.error().message();
   std::size_t at = 0;
   for (const Experiment& e : blank->experiments) {
@@ -359,10 +338,10 @@ void write_made_up_card(const Folder& folder, const Catalog& catalog, double noi
 }
 
 TEST(CrossValidation, predicts_rows_it_left_out_as_well_as_their_noise_allows) {
-  const Folder folder;
+  const ScratchFolder folder;
   const Catalog catalog = h100_catalog();
   write_made_up_card(folder, catalog, 0.2);
-  const auto made = collect(folder.path(), catalog);
+  const auto made = collect(folder.path().string(), catalog);
   ASSERT_TRUE(made);
   const std::vector<CrossValidated> table = cross_validate("h100", catalog, made->experiments, 4, 2);
   ASSERT_EQ(table.size(), 1U);
@@ -380,10 +359,10 @@ TEST(CrossValidation, predicts_rows_it_left_out_as_well_as_their_noise_allows) {
 
 /// The fit must find the card without having seen it.
 TEST(Fit, recovers_a_made_up_card_from_its_kernel_table) {
-  const Folder folder;
+  const ScratchFolder folder;
   Catalog catalog = h100_catalog();
   write_made_up_card(folder, catalog, 0.0);
-  const auto made = collect(folder.path(), catalog);
+  const auto made = collect(folder.path().string(), catalog);
   ASSERT_TRUE(made);
   catalog.profiles.clear();
   const FitOutcome outcome = fit_gpu("h100", catalog, made->experiments, 1);
@@ -401,16 +380,16 @@ TEST(Fit, recovers_a_made_up_card_from_its_kernel_table) {
 }
 
 TEST(Collect, a_set_without_its_columns_is_refused_by_file_and_column) {
-  const Folder folder;
+  const ScratchFolder folder;
   folder.write("vllm-fork-Louis-99/h100_idle_power.csv", "tp,freq_mhz\n4,360\n");
-  const auto all = collect(folder.path(), h100_catalog());
+  const auto all = collect(folder.path().string(), h100_catalog());
   ASSERT_FALSE(all);
   EXPECT_NE(all.error().message().find("instance_idle_power_w"), std::string::npos) << all.error().message();
 }
 
 TEST(Collect, a_run_that_draws_less_with_a_larger_batch_waited_for_its_host) {
   Catalog catalog = h100_catalog();
-  const Folder folder;
+  const ScratchFolder folder;
   const auto line = [](const char* task, int batch, int watts) {
     return fmt::format("{},meta-llama/Llama-3-70B-Instruct,H100,4,1,1,bfloat16,{},{},{},10,1,300\n", task, batch, batch,
                        watts);
@@ -421,7 +400,7 @@ TEST(Collect, a_run_that_draws_less_with_a_larger_batch_waited_for_its_host) {
       "avg_power_watts,median_itl_ms,energy_per_token_joules,avg_output_len\n" +
           line("lm-arena-chat", 8, 2000) + line("lm-arena-chat", 16, 1801) + line("lm-arena-chat", 32, 1799) +
           line("lm-arena-chat", 64, 2100) + line("gpqa", 8, 1500));
-  const auto all = collect(folder.path(), catalog);
+  const auto all = collect(folder.path().string(), catalog);
   ASSERT_TRUE(all) << all.error().message();
   std::vector<std::string> sets;
   for (const Experiment& e : all->experiments) {
@@ -461,9 +440,9 @@ TEST(LeaveOneModelOut, judges_each_model_by_a_fit_that_saw_the_others_only) {
 
 TEST(Score, does_not_depend_on_the_number_of_threads) {
   Catalog catalog = h100_catalog();
-  const Folder folder;
+  const ScratchFolder folder;
   folder.write("vllm-fork-Louis-99/h100_idle_power.csv", "tp,freq_mhz,instance_idle_power_w\n4,360,316\n4,1830,618\n");
-  const auto all = collect(folder.path(), catalog);
+  const auto all = collect(folder.path().string(), catalog);
   ASSERT_TRUE(all) << all.error().message();
   const Scores one = score(all->experiments, catalog, 1, true);
   const Scores two = score(all->experiments, catalog, 3, true);

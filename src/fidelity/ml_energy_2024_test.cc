@@ -1,10 +1,8 @@
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <filesystem>
-#include <fstream>
 
+#include "base/scratch_folder.h"
 #include "fidelity/experiment.h"
 #include "fidelity/h100_catalog_test.h"
 
@@ -28,12 +26,10 @@ Catalog h100_and_two_models() {
 }
 
 Result<Collection> collected(const std::string& lines) {
-  const auto folder = std::filesystem::temp_directory_path() / ("wattle-ml-energy-" + std::to_string(getpid()));
-  std::filesystem::create_directories(folder / "mlenergy");
-  std::ofstream(folder / "mlenergy" / "v2_llm_configs.csv") << kHeader << lines;
+  const ScratchFolder folder;
+  folder.write("mlenergy/v2_llm_configs.csv", kHeader + lines);
   Collection to;
-  const auto read = collect_ml_energy_2024(folder.string(), h100_and_two_models(), to);
-  std::filesystem::remove_all(folder);
+  const auto read = collect_ml_energy_2024(folder.path().string(), h100_and_two_models(), to);
   if (!read) return std::unexpected(read.error());
   return to;
 }

@@ -1,21 +1,18 @@
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <filesystem>
-#include <fstream>
 
+#include "base/scratch_folder.h"
 #include "fidelity/experiment.h"
 
 namespace wattle::fidelity {
 namespace {
 
 TEST(VoltanaPanels, EveryPanelInTheFolderIsReadAndOnlyTheModelsSeenCountAsSeen) {
-  const auto data = std::filesystem::temp_directory_path() / ("wattle-panels-" + std::to_string(getpid()));
-  std::filesystem::create_directories(data / "VoltanaLLM");
-  const auto write = [&](const char* name, const std::string& model) {
-    std::ofstream(data / "VoltanaLLM" / name) << "model,dataset,rps,system,energy_j\n"
-                                              << model << ",ShareGPT,80,sglang_1410,100000\n";
+  const ScratchFolder data;
+  const auto write = [&](const std::string& name, const std::string& model) {
+    data.write("VoltanaLLM/" + name,
+               "model,dataset,rps,system,energy_j\n" + model + ",ShareGPT,80,sglang_1410,100000\n");
   };
   write("paper_main_result_digitised.csv", "Llama-3.1-8B");
   write("paper_main_result_digitised_3b.csv", "Ministral-3B");
@@ -36,8 +33,7 @@ TEST(VoltanaPanels, EveryPanelInTheFolderIsReadAndOnlyTheModelsSeenCountAsSeen) 
     catalog.llms[name] = llm;
   }
   Collection all;
-  const auto collected = collect_runs(data.string(), catalog, all);
-  std::filesystem::remove_all(data);
+  const auto collected = collect_runs(data.path().string(), catalog, all);
   ASSERT_TRUE(collected) << collected.error().message();
   ASSERT_EQ(all.experiments.size(), 4U);
   const auto of = [&](std::string_view model) -> const Experiment& {

@@ -5,12 +5,12 @@
 
 #include <algorithm>
 #include <array>
-#include <filesystem>
 #include <numeric>
 #include <utility>
 
 #include "base/file.h"
 #include "base/quantile.h"
+#include "base/scratch_folder.h"
 #include "config/locate.h"
 #include "experiment/simulate.h"
 #include "reproduce/freesh_load.h"
@@ -95,26 +95,7 @@ std::string time_of(double seconds) {
                      seconds - static_cast<double>(whole / 60 * 60));
 }
 
-/// A folder for the scenario's files, gone with it.
-class Folder {
- public:
-  Folder() {
-    std::string pattern = (temporary_folder() / "wattle-freesh-XXXXXX").string();
-    if (mkdtemp(pattern.data()) != nullptr) path_ = pattern;
-  }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  ~Folder() {
-    std::error_code ignored;
-    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
-  }
-  [[nodiscard]] std::string file(const std::string& name) const { return path_ / name; }
-
- private:
-  std::filesystem::path path_;
-};
-
-Result<void> write_scenario(const Folder& folder, const std::vector<plan::PoolsProblem>& episodes,
+Result<void> write_scenario(const ScratchFolder& folder, const std::vector<plan::PoolsProblem>& episodes,
                             std::size_t partition, const FleetRun& run, const std::vector<workload::TraceRow>& rows) {
   std::string trace = "TIMESTAMP,ContextTokens,GeneratedTokens\n";
   for (const auto& row : rows) {
@@ -223,7 +204,7 @@ Result<Served> run_fleet(const plan::PoolsData& data, const FleetRun& run) {
   }
   const auto rows = draw_load(data, partition, {kEpisodes.begin(), kEpisodes.end()}, run.scale, run.seed);
   if (!rows) return std::unexpected(rows.error());
-  const Folder folder;
+  const ScratchFolder folder;
   if (auto ok = write_scenario(folder, episodes, partition, run, *rows); !ok) return std::unexpected(ok.error());
   const auto loaded = config::load_scenario(folder.file("scenario.toml"), {}, config::project());
   if (!loaded) return std::unexpected(loaded.error());

@@ -2,13 +2,10 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <unistd.h>
-
-#include <filesystem>
 #include <string>
 #include <vector>
 
-#include "base/file.h"
+#include "base/scratch_folder.h"
 #include "config/load.h"
 #include "config/test_texts.h"
 #include "policy/admission/bounded.h"
@@ -260,20 +257,11 @@ TEST(RecipeClocks, BelowTheSweetSpotAreSharesOfTheWayDown) {
 /// Recipes in a folder of their own.
 class Extending : public ::testing::Test {
  protected:
-  void SetUp() override {
-    folder_ = std::filesystem::temp_directory_path() / ("wattle-extends-" + std::to_string(::getpid()));
-    std::filesystem::create_directories(folder_);
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-  std::string file(const std::string& name, const std::string& text) {
-    const auto path = (folder_ / (name + ".toml")).string();
-    EXPECT_TRUE(write_file(path, text));
-    return path;
-  }
+  std::string file(const std::string& name, const std::string& text) { return folder_.write(name + ".toml", text); }
   Result<LoadedRecipe> read(const std::string& path, const std::vector<std::string>& set = {}) {
     return load_recipe(path, parse_overrides(set).value(), testing::project());
   }
-  std::filesystem::path folder_;
+  ScratchFolder folder_;
 };
 
 TEST_F(Extending, StartsFromTheOtherAndRefinesIt) {

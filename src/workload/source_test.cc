@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -13,30 +12,25 @@
 
 #include "base/digest.h"
 #include "base/file.h"
+#include "base/scratch_folder.h"
 
 namespace wattle::workload {
 
 namespace {
 namespace fs = std::filesystem;
 
-/// A folder of this test's own, gone with it.
+/// A data directory, and another folder next to it.
 class Folder {
  public:
-  Folder() : path_(fs::temp_directory_path() / ("wattle-source-test-" + std::to_string(::getpid()))) {
-    fs::create_directories(path_ / "data");
-    fs::create_directories(path_ / "beside");
+  Folder() {
+    fs::create_directory(data());
+    fs::create_directory(beside());
   }
-  ~Folder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  [[nodiscard]] std::string data() const { return (path_ / "data").string(); }
-  [[nodiscard]] std::string beside() const { return (path_ / "beside").string(); }
+  [[nodiscard]] std::string data() const { return root_.file("data"); }
+  [[nodiscard]] std::string beside() const { return root_.file("beside"); }
 
  private:
-  fs::path path_;
+  ScratchFolder root_;
 };
 
 constexpr const char* kTrace =
