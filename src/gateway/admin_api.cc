@@ -72,7 +72,7 @@ const char* status_of(const WorkerState& state) {
 void AdminApi::handle(const std::shared_ptr<net::Exchange>& exchange) {
   const std::string_view path = exchange->path();
   if (path == "/health") return clients_.health(*exchange);
-  if (!trusted(*exchange)) return;
+  if (!trusted(*exchange) || net::refused_as_too_deep(*exchange)) return;
   if (path == "/metrics") {
     if (!only(*exchange, {"GET"})) return;
     return exchange->respond(200, "text/plain; version=0.0.4; charset=utf-8", metrics_text());

@@ -18,8 +18,6 @@ namespace {
 namespace od = simdjson::ondemand;
 using simdjson::SUCCESS;
 
-constexpr int kDepthMax = 64;
-
 /// Fields by which two engines find each other's KV: vLLM's and SGLang's, TensorRT-LLM's, the encoder's.
 bool is_reserved(std::string_view key) {
   return key == "kv_transfer_params" || key == "ec_transfer_params" || key == "disaggregated_params" ||
@@ -42,7 +40,7 @@ struct Measure {
   std::string reserved;    ///< key of an object at the top that is the gateway's alone
 
   simdjson::error_code walk(od::value value, int depth) {
-    if (depth > kDepthMax) return simdjson::DEPTH_ERROR;
+    if (depth > kNestedMost) return simdjson::DEPTH_ERROR;
     od::json_type type{};
     if (const auto e = value.type().get(type)) return e;
     if (depth == 1 && (type == od::json_type::string || type == od::json_type::array)) ++items;
@@ -113,11 +111,10 @@ ApiError wrong(std::string_view param, std::string_view what) {
 }
 
 ApiError not_json(simdjson::error_code why = simdjson::TAPE_ERROR) {
+  if (why == simdjson::DEPTH_ERROR) return too_deep();
   ApiError error;
-  error.message = why == simdjson::DEPTH_ERROR
-                      ? fmt::format("the request body is nested deeper than {} levels", kDepthMax)
-                      : "the request body is not a valid JSON object";
-  error.code = why == simdjson::DEPTH_ERROR ? "too_deep" : "invalid_json";
+  error.message = "the request body is not a valid JSON object";
+  error.code = "invalid_json";
   return error;
 }
 
@@ -127,6 +124,11 @@ bool is_null(od::value& value) {
 }
 
 }  // namespace
+
+ApiError too_deep() {
+  return {400, fmt::format("the request body is nested deeper than {} levels", kNestedMost), "invalid_request_error",
+          "", "too_deep"};
+}
 
 std::string json_text(const nlohmann::ordered_json& body) {
   return body.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
