@@ -204,7 +204,10 @@ Result<void> WorkerRegistry::start_feed(const std::vector<telemetry::FpmSubscrib
 void WorkerRegistry::set_up(control::FleetLoop& core, InstanceId id, bool up, Instant now) {
   WorkerState* const state = find(id);
   if (state == nullptr || (state->removed && up)) return;
-  if (up && !state->up) state->gauges_form = 0;  // another process, maybe, that answers to other forms
+  if (up && !state->up) {  // another process, maybe, that answers to other forms
+    state->gauges_form = 0;
+    state->gauges_known = false;
+  }
   state->up = up;
   state->admitted = state->admitted || up;
   if (core.shown(id).accepting != up) core.set_accepting(id, up, now);
@@ -440,10 +443,12 @@ void WorkerRegistry::read_all_gauges() {
 }
 
 void WorkerRegistry::gauged(InstanceId id, std::size_t form, const std::optional<LoadGauges>& gauges, Instant read) {
-  if (gauges) return control_.gauges(id, *gauges, read);
-  control_.run([this, id, form](control::FleetLoop&, Instant) {
+  if (gauges) control_.gauges(id, *gauges, read);
+  control_.run([this, id, form, known = gauges.has_value()](control::FleetLoop&, Instant) {
     WorkerState* const state = find(id);
-    if (state != nullptr && state->gauges_form == form) ++state->gauges_form;
+    if (state == nullptr || state->gauges_form != form) return;
+    state->gauges_known = state->gauges_known || known;
+    if (!state->gauges_known) ++state->gauges_form;
   });
 }
 

@@ -26,8 +26,9 @@ struct WorkerState {
   bool removed = false;    ///< or it is starting
   bool starting = false;   ///< its address is not known yet
   bool listening = false;  ///< subscribed to its step reports
-  /// The form of gauges that is being tried or known for it; past the last: none.
+  /// The form of gauges that is being tried or, once one has been read, known for it; past the last: none.
   std::size_t gauges_form = 0;
+  bool gauges_known = false;
   std::string no_address = {};  ///< why its name leads nowhere, as last logged; empty: it leads to the worker's address
   /// It takes requests, or will.
   [[nodiscard]] bool stays() const { return !removed || starting; }
