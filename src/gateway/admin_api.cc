@@ -297,6 +297,10 @@ void AdminApi::post_worker(net::Exchange& exchange) {
     }
     return answer_json(exchange, 200, {{"id", std::to_string(known->id.value())}, {"status", "accepted"}});
   }
+  if (const auto other = workers_.publishing_at(wanted->step_reports)) {
+    return answer_error(exchange, {409, fmt::format("worker {}, which is ready, publishes there", other->value()),
+                                   "invalid_request_error", "step_reports", "worker_exists"});
+  }
   const auto id = workers_.add(*wanted, "");
   if (!id) {  // where: the key, which a policy follows with the flag that says the same
     const std::string& where = id.error().where;

@@ -230,6 +230,17 @@ std::optional<WorkerRegistry::Standing> WorkerRegistry::standing_at(std::string_
   return out;
 }
 
+std::optional<InstanceId> WorkerRegistry::publishing_at(const std::string& step_reports) {
+  std::optional<InstanceId> id;
+  if (step_reports.empty()) return id;
+  control_.run_and_wait([&](control::FleetLoop&, Instant) {
+    const auto found = std::ranges::find_if(
+        states_, [&](const WorkerState& s) { return s.up && !s.removed && s.options.step_reports == step_reports; });
+    if (found != states_.end()) id = found->worker->id;
+  });
+  return id;
+}
+
 std::optional<InstanceId> WorkerRegistry::other_at(InstanceId id, const std::string& url) {
   std::optional<InstanceId> other;
   control_.run_and_wait([&](control::FleetLoop&, Instant) {

@@ -61,6 +61,8 @@ class WorkerRegistry {
   void remove(InstanceId id);
   /// Removes it for good; ignored if it was not in the fleet. On the control strand only.
   void forget(InstanceId id, Instant now);
+  /// The worker in service that publishes its step reports at that address.
+  [[nodiscard]] std::optional<InstanceId> publishing_at(const std::string& step_reports);
   /// Another worker at that URL, in any spelling; without `url`, at the URL of `id`.
   [[nodiscard]] std::optional<InstanceId> other_at(InstanceId id, const std::string& url);
   /// Takes back a removed worker, or one that has started: the caller has seen it alive, and the next probes decide.
