@@ -203,7 +203,7 @@ class AdminPlane {
     auto server = net::HttpServer::listen(
         plane->pool_, where,
         [handler](std::shared_ptr<net::Exchange> e) {
-          if (!net::refused_as_page(*e)) handler(std::move(e));
+          if (!net::refused_as_page(*e) && !net::refused_as_too_deep(*e)) handler(std::move(e));
         },
         net::problem_json);
     if (!server) return std::unexpected(server.error());

@@ -72,7 +72,7 @@ const char* status_of(const WorkerState& state) {
 void AdminApi::handle(const std::shared_ptr<net::Exchange>& exchange) {
   const std::string_view path = exchange->path();
   if (path == "/health") return clients_.health(*exchange);
-  if (!trusted(*exchange)) return;
+  if (!trusted(*exchange) || net::refused_as_too_deep(*exchange)) return;
   if (path == "/metrics") {
     if (!only(*exchange, {"GET"})) return;
     return exchange->respond(200, "text/plain; version=0.0.4; charset=utf-8", metrics_text());
@@ -296,6 +296,10 @@ void AdminApi::post_worker(net::Exchange& exchange) {
                                      "invalid_request_error", "url", "worker_exists"});
     }
     return answer_json(exchange, 200, {{"id", std::to_string(known->id.value())}, {"status", "accepted"}});
+  }
+  if (const auto other = workers_.publishing_at(wanted->step_reports)) {
+    return answer_error(exchange, {409, fmt::format("worker {}, which is ready, publishes there", other->value()),
+                                   "invalid_request_error", "step_reports", "worker_exists"});
   }
   const auto id = workers_.add(*wanted, "");
   if (!id) {  // where: the key, which a policy follows with the flag that says the same

@@ -343,7 +343,7 @@ TEST(Gateway, AWorkerThatStartsHasItsIdBeforeItsAddress) {
   rig.settled();
 }
 
-TEST(Gateway, ARegistrationTakesOverTheStepReportsOfTheOneBefore) {
+TEST(Gateway, ARegistrationTakesOverTheStepReportsOfOneThatHasLeft) {
   auto publisher = telemetry::FpmPublisher::bind("tcp://127.0.0.1:*", "engine").value();
   Rig rig({Role::Colocated}, 64, publisher.endpoint());
   const auto admin = [&](const std::string& bytes) {
@@ -352,8 +352,7 @@ TEST(Gateway, ARegistrationTakesOverTheStepReportsOfTheOneBefore) {
     return client.response();
   };
   const auto source_of = [&](const std::string& id) {
-    const auto answer = admin("GET /workers/" + id + " HTTP/1.1\r\nHost: h\r\n\r\n");
-    return nlohmann::json::parse(answer.substr(answer.find("\r\n\r\n") + 4))["view"]["source"].get<std::string>();
+    return nlohmann::json::parse(Rig::body_of(rig.admin("/workers/" + id)))["view"]["source"].get<std::string>();
   };
   StepReport report;
   const auto publish_until = [&](const std::string& id, const char* source) {
@@ -364,12 +363,13 @@ TEST(Gateway, ARegistrationTakesOverTheStepReportsOfTheOneBefore) {
     });
   };
   publish_until("0", "step-reports");
-  admin(Rig::post(R"({"url":")" + rig.upstream.other_url() + R"(","step_reports":")" + publisher.endpoint() + R"("})",
-                  "/workers"));
+  auto body = fmt::format(R"({{"url":"{}","step_reports":"{}"}})", rig.upstream.other_url(), publisher.endpoint());
+  EXPECT_EQ(admin(Rig::post(body, "/workers")).substr(9, 3), "409") << "two engines do not publish at one place";
+  admin("DELETE /workers/0 HTTP/1.1\r\nHost: h\r\n\r\n");
+  EXPECT_EQ(admin(Rig::post(body, "/workers")).substr(9, 3), "202");
   publish_until("1", "step-reports");
   publish_until("0", "streams");  // it goes silent, although reports come on and on
-  const std::string scrape = "GET /metrics HTTP/1.1\r\nHost: h\r\n\r\n";
-  await([&] { return admin(scrape).find("wattle_gateway_report_sources 1\n") != std::string::npos; });
+  await([&] { return rig.admin("/metrics").find("wattle_gateway_report_sources 1\n") != std::string::npos; });
   rig.settled();
 }
 

@@ -92,6 +92,33 @@ TEST(Places, AnEngineIsAskedForItsLoadWithEachRequestWhereThatIsWanted) {
   }
 }
 
+TEST(Places, GaugesThatCannotBeReadOnceAreReadAgain) {
+  net::LoopPool pool(1);
+  std::atomic<int> waiting = 3;  // -1: none is stated
+  std::atomic<int> unread = 0;
+  auto engine = net::HttpServer::listen(pool, {}, [&](const std::shared_ptr<net::Exchange>& e) {
+    if (e->path() == "/get_load") return e->respond(404, "text/plain", "");
+    if (e->path() == "/v1/loads" && waiting < 0) ++unread;
+    e->respond(200, "application/json",
+               waiting < 0 ? "{}" : fmt::format("[{{\"num_waiting_reqs\":{}}}]", waiting.load()));
+  });
+  {
+    Rig rig({Role::Colocated}, 64, "", [&](GatewayOptions& options, GatewayPolicies&) {
+      options.workers[0].url = fmt::format("http://127.0.0.1:{}", (*engine)->port());
+      options.probe_health = true;
+      options.gauges_period = Span::ms(5);
+    });
+    const auto sees = [&](int count) { return rig.view().value("waiting_requests", 0) == count; };
+    await([&] { return sees(3); });
+    waiting = -1;
+    await([&] { return unread >= 3; });
+    waiting = 4;
+    await([&] { return sees(4); });
+  }
+  engine->reset();
+  pool.stop();
+}
+
 TEST(Places, EnginesThatOrderByPriorityHearHowUrgentARequestIs) {
   for (const bool on : {false, true}) {
     for (const bool laxity : {false, true}) {

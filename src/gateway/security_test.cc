@@ -251,6 +251,22 @@ TEST(Security, TheAdminPlaneWantsItsToken) {
   EXPECT_EQ(rebound.response().substr(9, 3), "403");
 }
 
+TEST(Security, NoBodyOfTheAdminPlaneIsNestedDeeply) {
+  Rig rig;
+  const auto nested = [](std::size_t levels) {
+    return R"({"records":[{"kind":"plan","age_ms":1,"mode":"enforce","reason":"[\\\"","now_ns":0,"gpus":1,"plan":{"x":)" +
+           std::string(levels, '[') + std::string(levels, ']') + "}}]}";
+  };
+  const auto said = [&](std::size_t levels) {
+    net::RawClient client(rig.gateway->admin_port());
+    client.send(Rig::post(nested(levels), "/journal"));
+    return client.response();
+  };
+  EXPECT_NE(said(1'000'000).find("nested deeper than 64 levels"), std::string::npos);
+  EXPECT_NE(said(61).find("nested deeper"), std::string::npos) << "with the four around them, and one in a text";
+  EXPECT_EQ(said(60).find("nested deeper"), std::string::npos);
+}
+
 TEST(Security, OnAUnixSocketTheKernelSaysWhoAsks) {
   const std::string path = testing::TempDir() + "wattle-admin-" + std::to_string(::getpid()) + ".sock";
   const Rig rig({Role::Colocated}, 64, "", [&](GatewayOptions& options, GatewayPolicies&) {

@@ -389,7 +389,7 @@ TEST(Strangers, LongRequestIdsAreNotKept) {
   EXPECT_TRUE(rig.upstream.request_ids.at(1).starts_with("wattle-")) << rig.upstream.request_ids.at(1);
 }
 
-TEST(Strangers, CompletionsMayAskForNoTokens) {
+TEST(Strangers, LimitsOfOutputsAreWholeNumbers) {
   const auto most = [](net::ApiPath path, const std::string& fields) {
     const auto asked = net::read_completion(path, padded("{\"model\":\"m\"," + fields + "}"));
     return asked ? asked->max_tokens : -1;
@@ -399,6 +399,13 @@ TEST(Strangers, CompletionsMayAskForNoTokens) {
   EXPECT_EQ(most(Completions, R"("prompt":"x","max_tokens":-1)"), -1);
   EXPECT_EQ(most(Completions, R"("prompt":"x")"), 0) << "not said";
   EXPECT_EQ(most(Chat, R"("messages":[],"max_tokens":0)"), -1);
+  for (const char* five : {"5", "5.0", "5e0", "0.5e1"}) {  // one number to JSON, and to vLLM
+    EXPECT_EQ(most(Chat, R"("messages":[],"n":1.0,"max_completion_tokens":)" + std::string(five)), 5) << five;
+    EXPECT_EQ(most(Typed, R"("input":"x","max_output_tokens":)" + std::string(five)), 5) << five;
+  }
+  for (const char* none : {"5.5", "\"5\"", "1e30", "true", "-0.5"}) {
+    EXPECT_EQ(most(Chat, R"("messages":[],"max_tokens":)" + std::string(none)), -1) << none;
+  }
   EXPECT_EQ(most(Chat, R"("messages":[],"max_completion_tokens":0)"), -1);
 }
 

@@ -204,7 +204,10 @@ Result<void> WorkerRegistry::start_feed(const std::vector<telemetry::FpmSubscrib
 void WorkerRegistry::set_up(control::FleetLoop& core, InstanceId id, bool up, Instant now) {
   WorkerState* const state = find(id);
   if (state == nullptr || (state->removed && up)) return;
-  if (up && !state->up) state->gauges_form = 0;  // another process, maybe, that answers to other forms
+  if (up && !state->up) {  // another process, maybe, that answers to other forms
+    state->gauges_form = 0;
+    state->gauges_known = false;
+  }
   state->up = up;
   state->admitted = state->admitted || up;
   if (core.shown(id).accepting != up) core.set_accepting(id, up, now);
@@ -225,6 +228,17 @@ std::optional<WorkerRegistry::Standing> WorkerRegistry::standing_at(std::string_
     if (const WorkerState* found = at_url(*wanted)) out = Standing{found->worker->id, found->worker->role};
   });
   return out;
+}
+
+std::optional<InstanceId> WorkerRegistry::publishing_at(const std::string& step_reports) {
+  std::optional<InstanceId> id;
+  if (step_reports.empty()) return id;
+  control_.run_and_wait([&](control::FleetLoop&, Instant) {
+    const auto found = std::ranges::find_if(
+        states_, [&](const WorkerState& s) { return s.up && !s.removed && s.options.step_reports == step_reports; });
+    if (found != states_.end()) id = found->worker->id;
+  });
+  return id;
 }
 
 std::optional<InstanceId> WorkerRegistry::other_at(InstanceId id, const std::string& url) {
@@ -440,10 +454,12 @@ void WorkerRegistry::read_all_gauges() {
 }
 
 void WorkerRegistry::gauged(InstanceId id, std::size_t form, const std::optional<LoadGauges>& gauges, Instant read) {
-  if (gauges) return control_.gauges(id, *gauges, read);
-  control_.run([this, id, form](control::FleetLoop&, Instant) {
+  if (gauges) control_.gauges(id, *gauges, read);
+  control_.run([this, id, form, known = gauges.has_value()](control::FleetLoop&, Instant) {
     WorkerState* const state = find(id);
-    if (state != nullptr && state->gauges_form == form) ++state->gauges_form;
+    if (state == nullptr || state->gauges_form != form) return;
+    state->gauges_known = state->gauges_known || known;
+    if (!state->gauges_known) ++state->gauges_form;
   });
 }
 

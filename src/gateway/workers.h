@@ -26,8 +26,9 @@ struct WorkerState {
   bool removed = false;    ///< or it is starting
   bool starting = false;   ///< its address is not known yet
   bool listening = false;  ///< subscribed to its step reports
-  /// The form of gauges that is being tried or known for it; past the last: none.
+  /// The form of gauges that is being tried or, once one has been read, known for it; past the last: none.
   std::size_t gauges_form = 0;
+  bool gauges_known = false;
   std::string no_address = {};  ///< why its name leads nowhere, as last logged; empty: it leads to the worker's address
   /// It takes requests, or will.
   [[nodiscard]] bool stays() const { return !removed || starting; }
@@ -60,6 +61,8 @@ class WorkerRegistry {
   void remove(InstanceId id);
   /// Removes it for good; ignored if it was not in the fleet. On the control strand only.
   void forget(InstanceId id, Instant now);
+  /// The worker in service that publishes its step reports at that address.
+  [[nodiscard]] std::optional<InstanceId> publishing_at(const std::string& step_reports);
   /// Another worker at that URL, in any spelling; without `url`, at the URL of `id`.
   [[nodiscard]] std::optional<InstanceId> other_at(InstanceId id, const std::string& url);
   /// Takes back a removed worker, or one that has started: the caller has seen it alive, and the next probes decide.

@@ -10,6 +10,23 @@
 
 namespace wattle::net {
 
+namespace {
+
+bool nested_too_deep(std::string_view json) {
+  int depth = 0;
+  for (bool text = false; !json.empty(); json.remove_prefix(1)) {
+    const char c = json.front();
+    if (text && c == '\\' && json.size() > 1) json.remove_prefix(1);
+    if (c == '"') text = !text;
+    if (text) continue;
+    if ((c == '[' || c == '{') && ++depth > kNestedMost) return true;
+    if (c == ']' || c == '}') --depth;
+  }
+  return false;
+}
+
+}  // namespace
+
 void answer_json(Exchange& exchange, int status, const nlohmann::ordered_json& body) {
   exchange.respond(status, "application/json", json_text(body));
 }
@@ -38,6 +55,12 @@ void answer_problem(Exchange& exchange, int status, std::string_view what) {
 void answer_not_found(Exchange& exchange) {
   answer_error(exchange,
                {404, fmt::format("no such path: {}", exchange.path()), "invalid_request_error", "", "not_found"});
+}
+
+bool refused_as_too_deep(Exchange& exchange) {
+  if (!nested_too_deep(exchange.body())) return false;
+  answer_error(exchange, too_deep());
+  return true;
 }
 
 std::string_view method_of(const Exchange& exchange) { return exchange.method() == "HEAD" ? "GET" : exchange.method(); }

@@ -23,5 +23,8 @@ void answer_not_found(Exchange& exchange);
 [[nodiscard]] std::string percent_decoded(std::string_view text);
 /// Answers 405 unless the request has one of the methods of its path, which must all be given.
 [[nodiscard]] bool only(Exchange& exchange, std::initializer_list<std::string_view> methods);
+/// Answers 400 and returns true if the request's JSON is nested deeper than kNestedMost: nlohmann copies and writes
+/// values recursively, so that a few megabytes of brackets would overflow the stack.
+[[nodiscard]] bool refused_as_too_deep(Exchange& exchange);
 
 }  // namespace wattle::net

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -17,8 +18,6 @@ namespace {
 
 namespace od = simdjson::ondemand;
 using simdjson::SUCCESS;
-
-constexpr int kDepthMax = 64;
 
 /// Fields by which two engines find each other's KV: vLLM's and SGLang's, TensorRT-LLM's, the encoder's.
 bool is_reserved(std::string_view key) {
@@ -42,7 +41,7 @@ struct Measure {
   std::string reserved;    ///< key of an object at the top that is the gateway's alone
 
   simdjson::error_code walk(od::value value, int depth) {
-    if (depth > kDepthMax) return simdjson::DEPTH_ERROR;
+    if (depth > kNestedMost) return simdjson::DEPTH_ERROR;
     od::json_type type{};
     if (const auto e = value.type().get(type)) return e;
     if (depth == 1 && (type == od::json_type::string || type == od::json_type::array)) ++items;
@@ -113,12 +112,21 @@ ApiError wrong(std::string_view param, std::string_view what) {
 }
 
 ApiError not_json(simdjson::error_code why = simdjson::TAPE_ERROR) {
+  if (why == simdjson::DEPTH_ERROR) return too_deep();
   ApiError error;
-  error.message = why == simdjson::DEPTH_ERROR
-                      ? fmt::format("the request body is nested deeper than {} levels", kDepthMax)
-                      : "the request body is not a valid JSON object";
-  error.code = why == simdjson::DEPTH_ERROR ? "too_deep" : "invalid_json";
+  error.message = "the request body is not a valid JSON object";
+  error.code = "invalid_json";
   return error;
+}
+
+/// A whole number, however it is written: to JSON, and to the engines, 5.0 and 5e0 are 5.
+std::optional<std::int64_t> whole(od::value& value) {
+  std::int64_t number = 0;
+  if (!value.get_int64().get(number)) return number;
+  constexpr double kExact = 1LL << 53;
+  double real = 0;
+  const bool exact = !value.get_double().get(real) && std::abs(real) <= kExact && std::floor(real) == real;
+  return exact ? std::optional(static_cast<std::int64_t>(real)) : std::nullopt;
 }
 
 bool is_null(od::value& value) {
@@ -127,6 +135,11 @@ bool is_null(od::value& value) {
 }
 
 }  // namespace
+
+ApiError too_deep() {
+  return {400, fmt::format("the request body is nested deeper than {} levels", kNestedMost), "invalid_request_error",
+          "", "too_deep"};
+}
 
 std::string json_text(const nlohmann::ordered_json& body) {
   return body.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
@@ -214,28 +227,28 @@ class CompletionReader {
       return value.get_bool().get(out_.stream) ? Problem(wrong("stream", "must be true or false")) : Problem();
     }
     if (!is_completion(out_.path)) {
-      std::int64_t most = 0;
       const bool cap = key == "max_tokens" || key == "max_output_tokens";
-      if (!cap || value.get_int64().get(most)) return take_any(key, value);
-      out_.max_tokens = static_cast<std::int32_t>(std::clamp<std::int64_t>(most, 0, 1 << 30));
+      const auto most = cap ? whole(value) : std::nullopt;
+      if (!most) return take_any(key, value);
+      out_.max_tokens = static_cast<std::int32_t>(std::clamp<std::int64_t>(*most, 0, 1 << 30));
       return {};
     }
     if (key == prompt_key_) return take_prompt(value);
     if (key == "stream_options") return take_stream_options(value);
     if (key == "n" && !is_null(value)) {
-      return value.get_int64().get(out_.n) || out_.n < 1 ? Problem(wrong("n", "must be a positive integer"))
-                                                         : Problem();
+      out_.n = whole(value).value_or(0);
+      return out_.n < 1 ? Problem(wrong("n", "must be a positive integer")) : Problem();
     }
     if ((key == "max_tokens" || key == "max_completion_tokens") && !is_null(value)) {
       const bool wins = key == "max_completion_tokens" || out_.max_tokens == 0;
       // Completions may ask for none: the prompt's own tokens, with `echo`.
       const std::int64_t least = out_.path == ApiPath::Completions && key == "max_tokens" ? 0 : 1;
       constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
-      std::int64_t tokens = 0;
-      if (value.get_int64().get(tokens) || tokens < least || tokens > kMost) {
+      const auto tokens = whole(value);
+      if (!tokens || *tokens < least || *tokens > kMost) {
         return wrong(key, "must be an integer from " + std::to_string(least) + " to " + std::to_string(kMost));
       }
-      if (wins) out_.max_tokens = static_cast<std::int32_t>(std::max<std::int64_t>(tokens, 1));
+      if (wins) out_.max_tokens = static_cast<std::int32_t>(std::max<std::int64_t>(*tokens, 1));
       return {};
     }
     return take_any(key, value);

@@ -18,6 +18,8 @@ struct ApiError {
   std::string param;  ///< empty = null
   std::string code;   ///< empty = null
 };
+inline constexpr int kNestedMost = 64;  ///< levels of arrays and objects in a request's body
+[[nodiscard]] ApiError too_deep();
 /// JSON text of a value that may contain text from outside: bytes that are not UTF-8 are replaced; never throws.
 [[nodiscard]] std::string json_text(const nlohmann::ordered_json& body);
 [[nodiscard]] std::string error_json(const ApiError& error);

@@ -61,7 +61,7 @@ struct Actuator::Worker {
   Instant applied_at;
   Instant other_since = Instant::never();  ///< that it runs at another clock
   std::deque<Instant> mismatched;          ///< within the window
-  bool again = false;                      ///< apply the present lock once more
+  bool again = false;                      ///< call the driver even for the clock that is applied
   /// Its power is limited instead. Its thread's own.
   struct Capped {
     Milliwatts least;
@@ -129,7 +129,7 @@ struct Actuator::Worker {
       return;
     }
     latest = clock;
-    if (stop || stats.state != GpuState::Controlled) return;
+    if (stop || stats.state == GpuState::ReadOnly) return;
     if (wanted) {
       ++stats.coalesced;
     }
@@ -155,23 +155,25 @@ struct Actuator::Worker {
       const auto cause = wanted_cause;
       const auto snapped = gpu.snap(wish);
       const bool stands = capped ? cap(snapped.clock) == stats.power_cap : snapped.clock == stats.applied;
-      if (stands && !std::exchange(again, false)) {  // two wishes, one step of the device
+      if (stands && !again) {  // two wishes, one step of the device
         wanted.reset();
         ++stats.same;
         continue;
       }
+      again = false;
       wanted.reset();
       if (call(lock, snapped, since, cause, cpu_before)) {
         pause = kFirstPause;
         continue;
       }
-      // Deferred or failed for the moment: retried after a pause, with the clock wanted by then.
-      if (stats.state != GpuState::Controlled) continue;
+      // Deferred, failed for the moment or gone: retried after a pause, with the clock wanted by then.
+      if (stats.state == GpuState::ReadOnly) continue;
       if (!wanted) {
         wanted = wish;
         wanted_since = since;
         wanted_cause = cause;
       }
+      again = true;  // the failed call may have got through, and a lost device may have lost its lock
       ++stats.retries;
       wake.wait_for(lock, pause, [this] { return stop; });
       pause = std::min(pause * 2, kLongestPause);
@@ -210,6 +212,9 @@ struct Actuator::Worker {
         stats.applied = snapped.clock;
         applied_at = end;
       }
+      if (std::exchange(stats.state, GpuState::Controlled) == GpuState::Gone) {
+        net::log_line(net::LogLevel::Info, "the GPU is back", {{"gpu", gpu.uuid()}});
+      }
       stats.command_to_applied_ns.add((end - since).ns());
       stats.report_to_applied_ns.add((end - cause).ns());
       stats.report_to_applied_own_ns.add((begin - cause).ns());
@@ -235,9 +240,11 @@ struct Actuator::Worker {
                       {{"gpu", gpu.uuid()}, {"why", name_of(status)}, {"locked_mhz", stats.applied.value()}});
         break;
       case GpuStatus::Gone:
-        stats.state = GpuState::Gone;
-        net::log_line(net::LogLevel::Error, "the GPU is gone; nothing more is sent to it", {{"gpu", gpu.uuid()}});
-        break;
+        if (std::exchange(stats.state, GpuState::Gone) != GpuState::Gone) {
+          net::log_line(net::LogLevel::Error, "the GPU is gone; its clock is set again once it is back",
+                        {{"gpu", gpu.uuid()}});
+        }
+        return false;
       case GpuStatus::Transient:
         return false;
       case GpuStatus::Refused:

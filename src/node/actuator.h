@@ -18,7 +18,7 @@ namespace wattle::node {
 enum class GpuState : std::uint8_t {
   Controlled,
   ReadOnly,  ///< setting clocks is unsupported or forbidden here, or the GPU is partitioned
-  Gone,
+  Gone,      ///< the driver has lost it; it is asked again once a second
 };
 
 /// Target for our own code's time from a report to the driver's call.

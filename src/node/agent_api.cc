@@ -343,7 +343,7 @@ void take_budget(Agent& agent, net::Exchange& exchange) {
 }  // namespace
 
 void answer(Agent& agent, net::Exchange& exchange, const std::function<std::string()>& more_metrics) {
-  if (net::refused_as_page(exchange)) return;
+  if (net::refused_as_page(exchange) || net::refused_as_too_deep(exchange)) return;
   const auto path = exchange.path();
   if (path == "/metrics") {
     if (only(exchange, {"GET"})) {

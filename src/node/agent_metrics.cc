@@ -43,7 +43,7 @@ constexpr std::pair<std::string_view, std::string_view> kHelp[] = {
     {"gpu_controlled", "1 while the GPU's clock is under control"},
     {"gpu_read_only", "1 where clocks cannot be set (clock_set_failures_total says why), or the GPU is partitioned"},
     {"gpu_power_cap_watts", "Power limit set in place of a clock lock that the GPU does not take; 0: none"},
-    {"gpu_gone", "1 once the driver has lost the GPU"},
+    {"gpu_gone", "1 while the driver has lost the GPU"},
     {"commands_total", "Clock commands received"},
     {"commands_same_total", "Of these: that clock was on its way or there already"},
     {"commands_coalesced_total", "Of these: overtaken by a newer one before the driver was called"},

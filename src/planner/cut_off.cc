@@ -6,6 +6,7 @@ namespace wattle::planner {
 
 std::vector<std::pair<NodeId, bool>> CutOffs::look(std::span<const Sight> sights, Instant now) {
   constexpr int kMostDoublings = 4;
+  constexpr Span kBetweenSights = Span::s(3);  ///< beyond that nobody knows whether a silence lasted
   std::map<NodeId, bool> reached;
   for (const Sight& sight : sights) reached[sight.node] = reached[sight.node] || sight.reachable;
   std::vector<std::pair<NodeId, bool>> changes;
@@ -18,6 +19,7 @@ std::vector<std::pair<NodeId, bool>> CutOffs::look(std::span<const Sight> sights
     State& state = states_[node];
     if (state.again_at != Instant::never()) continue;  // what is left there is not asked
     if (any) state = {};
+    if (now - std::exchange(state.seen_at, now) > kBetweenSights) state.silent_since = Instant::never();
     if (any || state.silent_since == Instant::never()) {
       state.silent_since = any ? Instant::never() : now;
       continue;

@@ -17,7 +17,8 @@ class CutOffs {
  public:
   CutOffs(Span patience, Span pause) : patience_(patience), pause_(pause) {}
 
-  /// An engine that has served and has not been asked to go.
+  /// What the gateway says of an engine that has served and has not been asked to go. Seconds without a sight of a
+  /// node, as when the gateway itself does not answer, do not count as its silence.
   struct Sight {
     NodeId node;
     bool reachable = false;
@@ -29,6 +30,7 @@ class CutOffs {
  private:
   struct State {
     Instant silent_since = Instant::never();
+    Instant seen_at{};
     Instant again_at = Instant::never();  ///< never: it is not cut off
     int times = 0;                        ///< in a row
   };

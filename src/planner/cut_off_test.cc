@@ -29,20 +29,31 @@ TEST(CutOffs, ASilenceThatIsBrokenBeginsAgain) {
   }
 }
 
+TEST(CutOffs, TimeInWhichTheGatewaySaysNothingDoesNotCount) {
+  CutOffs cuts(Span::s(5), Span::s(60));
+  const std::vector<CutOffs::Sight> silent{sight(0, false)};
+  for (int s = 0; s < 4; ++s) EXPECT_EQ(cuts.look(silent, at(s)), Changes{});
+  for (int s = 20; s < 25; ++s) EXPECT_EQ(cuts.look(silent, at(s)), Changes{});
+  EXPECT_EQ(cuts.look(silent, at(25)), (Changes{{NodeId(0), false}}));
+}
+
 TEST(CutOffs, ItIsTriedAgainAfterPausesThatDouble) {
   CutOffs cuts(Span::s(5), Span::s(60));
   const std::vector<CutOffs::Sight> nobody;
   const std::vector<CutOffs::Sight> silent{sight(0, false)};
   int now = 0;
+  const auto cut_off_in_5_s = [&] {
+    for (int s = 0; s < 5; ++s) EXPECT_EQ(cuts.look(silent, at(now++)), Changes{});
+    EXPECT_EQ(cuts.look(silent, at(now)), (Changes{{NodeId(0), false}}));
+  };
   for (const int pause : {60, 120, 240, 480, 960, 960}) {
-    EXPECT_EQ(cuts.look(silent, at(now)), Changes{});
-    EXPECT_EQ(cuts.look(silent, at(now += 5)), (Changes{{NodeId(0), false}}));
+    cut_off_in_5_s();
     EXPECT_EQ(cuts.look(nobody, at(now + pause - 1)), Changes{});
     EXPECT_EQ(cuts.look(nobody, at(now += pause)), (Changes{{NodeId(0), true}}));
   }
   EXPECT_EQ(cuts.look(std::vector{sight(0, true)}, at(now += 1)), Changes{});
-  EXPECT_EQ(cuts.look(silent, at(now += 1)), Changes{});
-  EXPECT_EQ(cuts.look(silent, at(now += 5)), (Changes{{NodeId(0), false}}));
+  ++now;
+  cut_off_in_5_s();
   EXPECT_EQ(cuts.look(nobody, at(now + 60)), (Changes{{NodeId(0), true}})) << "reached meanwhile: from the beginning";
 }
 

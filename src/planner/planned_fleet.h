@@ -102,7 +102,6 @@ class PlannedFleet final : public control::FleetPort, public journal::Sink {
     bool served = false;    ///< it has been offered to the gateway before
     bool offered = false;   ///< it should get requests
     bool accepted = false;  ///< the gateway has confirmed this
-    bool reachable = true;  ///< the gateway's last answer about an engine that has served
     void forget_gateway() {
       worker.clear();
       accepted = false;

@@ -234,8 +234,7 @@ void PlannedFleet::look_for_cut_offs() {
     Engine& engine = at(id);
     if (!engine.accepted || scaler_->member_of(id)->phase != journal::Phase::Serving) continue;
     const auto seen = look(engine);
-    if (seen.answer == GatewayAdmin::Answer::Done) engine.reachable = seen.status == "ready";
-    sights.push_back({slots_[engine.slot].node, engine.reachable});
+    if (seen.answer == GatewayAdmin::Answer::Done) sights.push_back({slots_[engine.slot].node, seen.status == "ready"});
   }
   const auto changes = cut_offs_.look(sights, now());
   for (const auto& [node, up] : changes) {

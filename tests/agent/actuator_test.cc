@@ -203,7 +203,7 @@ TEST_F(ActuatorTest, TransientFailuresAreRetriedWithTheNewestWish) {
   EXPECT_EQ(actuator.stats()[0].failures[static_cast<std::size_t>(node::GpuStatus::Transient)], 3);
 }
 
-TEST_F(ActuatorTest, ALostGpuGetsNoMoreWrites) {
+TEST_F(ActuatorTest, ALostGpuHoldsUpNoOtherAndGetsItsClockWhenItIsBack) {
   node::Actuator actuator({target(0, {0, 1})}, keeper_);
   actuator.command(InstanceId(0), MegaHertz(1005), Instant());
   EXPECT_TRUE(eventually([&] { return board().locked(0) && board().locked(1); }));
@@ -211,10 +211,13 @@ TEST_F(ActuatorTest, ALostGpuGetsNoMoreWrites) {
   actuator.command(InstanceId(0), MegaHertz(1200), Instant());
   EXPECT_TRUE(eventually([&] { return actuator.stats()[0].state == node::GpuState::Gone; }));
   EXPECT_TRUE(eventually([&] { return board().clock(1).ceiling == MegaHertz(1200); }));
-  board().inject(0, FaultPoint::Set, 0);
-  actuator.command(InstanceId(0), MegaHertz(900), Instant());
-  EXPECT_TRUE(eventually([&] { return board().clock(1).ceiling == MegaHertz(900); }));
+  actuator.command(InstanceId(0), MegaHertz(1005), Instant());  // the lock that stood when it was lost
+  EXPECT_TRUE(eventually([&] { return board().clock(1).ceiling == MegaHertz(1005); }));
   EXPECT_EQ(board().calls(0).sets, 1);
+  board().reset_clocks(0);  // as a driver does that is loaded again
+  board().inject(0, FaultPoint::Set, 0);
+  EXPECT_TRUE(eventually([&] { return board().clock(0).ceiling == MegaHertz(1005); }));
+  EXPECT_TRUE(eventually([&] { return actuator.stats()[0].state == node::GpuState::Controlled; }));
 }
 
 TEST_F(ActuatorTest, ADriverThatHangsIsNoticedAndLeftToTheGuardian) {

@@ -4,7 +4,7 @@ import json
 import os
 import time
 
-from processes import a_node, arguments, eventually, get, metric, post
+from processes import NESTED, a_node, arguments, eventually, get, metric, post
 
 
 def main() -> None:
@@ -31,6 +31,7 @@ def main() -> None:
 
         for status, body in ((404, {"lease_ms": 100, "clocks": [{"engine": "tcp://nobody:1", "clock_mhz": 900}]}),
                              (400, {"lease_ms": 0, "clocks": []}), (400, {"clocks": []}), (400, b"["),
+                             (400, b'{"lease_ms": 100, "clocks": [], "work": ' + NESTED + b"}"),
                              (400, {"lease_ms": 100, "clocks": [{"engine": engine["fpm"], "clock_mhz": "900"}]}),
                              (400, {"lease_ms": 10**9, "clocks": []}),
                              (400, {"lease_ms": 100, "clocks": [], "handed_over": [{"engine": "x", "age_us": 1, "wait_us": -1}]}),
@@ -38,7 +39,7 @@ def main() -> None:
                              (404, {"lease_ms": 100, "clocks": [{"engine": engine["fpm"], "clock_mhz": 700},
                                                                 {"engine": "x", "clock_mhz": 700}]})):
             answered, answer = post(admin + "/clocks", body)
-            assert answered == status and answer["error"]["message"], (body, answered, answer)
+            assert answered == status and answer["error"]["message"], (body[:99] if isinstance(body, bytes) else body, answered, answer)
         assert clock() == 1410, "a refused message changes nothing"
         waits = [{"engine": name, "age_us": 5000, "wait_us": 7000} for name in (engine["fpm"], "another node's")]
         assert post(admin + "/clocks", {"lease_ms": 100, "clocks": [], "handed_over": waits}) == (200, {})

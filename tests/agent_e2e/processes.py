@@ -50,6 +50,9 @@ PAGE = {"Origin": "http://evil.example", "Content-Type": "text/plain"}  # a page
 REBOUND = {"Host": "evil.example", "Accept-Language": "en"}  # DNS rebinding: a page whose host name resolves here
 
 
+NESTED = b"[" * 1_000_000 + b"]" * 1_000_000  # overflows the stack of a program that reads it recursively
+
+
 def answer(url: str, method: str = "GET", headers: dict[str, str] | None = None, body: bytes | None = None) -> tuple[int, Message, str]:
     """Status, header fields, body."""
     request = urllib.request.Request(url, body, headers or {}, method=method)

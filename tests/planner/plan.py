@@ -12,7 +12,7 @@ import urllib.error
 import urllib.request
 
 from planner import Clients, free_endpoint
-from processes import PATIENCE_S, Processes, arguments, eventually, get, metric, post, scratch
+from processes import NESTED, PATIENCE_S, Processes, arguments, eventually, get, metric, post, scratch
 
 MODEL = "llama-3.1-8b"
 SHORT, LONG = 20, 500  # prompt tokens on both sides of the border
@@ -45,7 +45,7 @@ def put(url: str, body: dict | bytes) -> tuple[int, dict]:
         return error.code, json.loads(error.read())
 
 
-def check_bad_messages(gateway: str, agent: str, engine: str) -> None:
+def check_bad_messages(gateway: str, agent: str, planner: str, engine: str) -> None:
     before = json.loads(get(gateway + "/plan"))
     lease = {"lease_ms": 1000}
     for body, param in ((b"[", ""), ({"weights": []}, "clocks"), ({"clocks": [], **lease}, "weights"),
@@ -58,7 +58,8 @@ def check_bad_messages(gateway: str, agent: str, engine: str) -> None:
     after = json.loads(get(gateway + "/plan"))
     assert (before["weights"], before["clocks"]) == (after["weights"], after["clocks"]), "a refused message changes nothing"
     bounded = {"engine": engine, "pool": 0, "least_mhz": 210, "most_mhz": 300}
-    for status, body in ((400, b"["), (400, {"engines": []}), (400, {**lease, "engines": [{"engine": engine}]}),
+    nested = b'{"lease_ms": 1000, "engines": [{"engine": "%s", "pool": 0, "objectives": ' + NESTED + b"}]}"
+    for status, body in ((400, b"["), (400, nested % engine.encode()), (400, {"engines": []}), (400, {**lease, "engines": [{"engine": engine}]}),
                          (400, {**lease, "engines": [{**bounded, "least_mhz": 400}]}),
                          (400, {**lease, "engines": [{**bounded, "most_mhz": "400"}]}),
                          (400, {"lease_ms": 10**9, "engines": [bounded]}),
@@ -67,7 +68,8 @@ def check_bad_messages(gateway: str, agent: str, engine: str) -> None:
                          (400, {**lease, "engines": [{**bounded, "objectives": 40}]}),
                          (404, {**lease, "engines": [bounded, {**bounded, "engine": "tcp://nobody:1"}]})):
         answered, answer = post(agent + "/plan", body)
-        assert answered == status and answer["error"]["message"], (body, answered, answer)
+        assert answered == status and answer["error"]["message"], (body[:99] if isinstance(body, bytes) else body, answered, answer)
+    assert post(planner + "/plan", b'{"instances": ' + NESTED + b"}")[0] == 400
 
 
 def main() -> None:
@@ -153,7 +155,7 @@ def main() -> None:
                 eventually("the range is obeyed", lambda: of(2)["clock_mhz"] == 900)
                 assert of(2)["pool"] == 1 and of(2)["most_mhz"] == 900 and of(0)["clock_mhz"] == 1410, (of(0), of(2))
                 assert metric(engine_in(1)["url"], "wattle_mock_engine_clock_mhz") == 900, "so the virtual GPU says"
-                check_bad_messages(admin, agent["admin"], fpm[0])
+                check_bad_messages(admin, agent["admin"], at, fpm[0])
 
                 moved = engine_in(1)
                 give({**two, "instances": [{"shape": 0, "count": 1, "pool": 0, "node": 0},

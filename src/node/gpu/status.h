@@ -9,7 +9,7 @@ enum class GpuStatus : std::uint8_t {
   Absent,     ///< not supported by this driver, GPU or partition: never ask again, run read-only
   Forbidden,  ///< no permission: report it to the operator once, never retry
   Transient,  ///< may work soon: retry with back-off
-  Gone,       ///< the device is lost: no more writes, release what depends on it
+  Gone,       ///< the device is lost: retry with back-off, release what depends on it
   Refused,    ///< invalid arguments: a bug of ours or an unusual device; counted, not retried
 };
 
