@@ -190,7 +190,9 @@ class Pass {
     }
     // Steps of about as many tokens make one row; with one prompt length that is all of them.
     std::map<std::tuple<std::int32_t, std::int64_t, std::int64_t>, std::vector<PromptStep>> alike;
-    for (const auto& s : steps) alike[{s.requests, s.tokens / 64, s.context_tokens / 64}].push_back(s);
+    // A cache may hold a token or two more of one prompt than of the next.
+    const auto about = [](std::int64_t tokens) { return (tokens + 32) / 64; };
+    for (const auto& s : steps) alike[{s.requests, about(s.tokens), about(s.context_tokens)}].push_back(s);
     for (auto& [key, group] : alike) {
       std::ranges::sort(group, {}, [](const PromptStep& s) { return s.end - s.begin; });
       const PromptStep& middle = group[group.size() / 2];
