@@ -205,6 +205,19 @@ Result<std::vector<Named>> load_recipes(const SimFlags& flags, const std::vector
   return all;
 }
 
+/// What one of several recipes is refused for is said before the first has run.
+Result<void> check_prepared(const SimFlags& flags, const config::LoadedScenario& scenario,
+                            const std::vector<Named>& recipes) {
+  if (recipes.size() < 2) return {};
+  std::vector<Result<void>> checked(recipes.size());
+  side_by_side(flags.threads, recipes.size(), [&](std::size_t i) {
+    const auto run = experiment::prepare_run(scenario, recipes[i].recipe, config::data_dir());
+    if (!run) checked[i] = std::unexpected(run.error());
+  });
+  const auto refused = std::ranges::find_if(checked, [](const auto& one) { return !one.has_value(); });
+  return refused != checked.end() ? *refused : Result<void>();
+}
+
 Result<std::vector<experiment::Matched>> match(const SimFlags& flags, const config::LoadedScenario& scenario,
                                                const std::vector<Named>& recipes,
                                                const std::vector<config::Override>& set) {
@@ -356,6 +369,8 @@ int run(const SimFlags& flags) {
   if (!scenario) {
     return fail(asked ? systems::of_recipe(scenario.error(), asks->recipe.recipe) : scenario.error());
   }
+
+  if (auto ok = check_prepared(flags, *scenario, *recipes); !ok) return fail(ok.error());
 
   nlohmann::ordered_json object;
   object["scenario"] = scenario->scenario.name;

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
+#include <utility>
 
 namespace wattle::config {
 
@@ -104,7 +105,7 @@ class ConfigReader {
   /// The first of these that is there and not null, in the text part or, where it is not there, in `also`.
   std::optional<Found> first(Keys keys, const Json& also) {
     read_.insert(keys.begin(), keys.end());
-    for (const Json* json : {&std::as_const(text_), &also}) {
+    for (const Json* json : {&text_, &also}) {
       for (const char* key : keys) {
         if (const auto found = json->find(key); found != json->end() && !found->is_null()) return Found{key, &*found};
       }

@@ -293,6 +293,14 @@ def one_folder_each() -> None:
         refused("a.toml:1: name is", "--recipe", f"{folder}/a.toml", "--only")
 
 
+def a_refusal_comes_before_the_first_run() -> None:
+    with tempfile.TemporaryDirectory() as name:
+        out = pathlib.Path(name) / "out"
+        done = run("sim", "synthetic-poisson", "--recipe", "static-max", "--recipe", "wattle", "--set", "slo.ttft_ms=none",
+                   "--out", str(out))
+        check(done.returncode == 2 and "slo.ttft_ms; state it" in done.stderr and not out.exists(), done)
+
+
 def beside_the_scenario() -> None:
     text = (pathlib.Path(__file__).parents[2] / "scenarios" / "azure-conv-1.toml").read_text(encoding="utf-8")
     with tempfile.TemporaryDirectory() as folder:
@@ -474,7 +482,7 @@ def replay_without_answers() -> None:
 
 for test in (version, a_temporary_folder_that_is_not_there, a_profile_in_a_folder_of_ones_own, pools_of_windows, unknown_flag, full_disk, faults_of_what_is_not_there, keys_that_nothing_reads, units_are_said_once, recipes_are_named, runs_of_nothing,
              who_plans_by_a_profile_needs_no_maximum_load, less_work_is_no_saving,
-             who_kept_everything, objectives_nobody_stated, a_cost_without_a_price, a_carbon_of_no_known_intensity, gaps_of_a_tier, one_folder_each, beside_the_scenario, values_out_of_bounds, nothing_is_ignored,
+             who_kept_everything, objectives_nobody_stated, a_cost_without_a_price, a_carbon_of_no_known_intensity, gaps_of_a_tier, one_folder_each, a_refusal_comes_before_the_first_run, beside_the_scenario, values_out_of_bounds, nothing_is_ignored,
              deployments_are_checked_by_what_would_run, no_metrics, outputs, replay_without_answers):
     test()
 print("flags: ok")
