@@ -4,7 +4,9 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <chrono>
 #include <random>
+#include <thread>
 
 #include "gateway/admin_api.h"
 #include "gateway/worker_place.h"
@@ -18,6 +20,7 @@ namespace wattle::gateway {
 namespace {
 constexpr Span kRangesLookedAt = Span::ms(200);  ///< whether their lease is over
 constexpr Span kTick = Span::ms(100);
+constexpr Span kReadingsMost = Span::s(1);  ///< the end waits so long for meters
 constexpr Span kKeysLookedAt = Span::s(1);
 constexpr Span kTimeOfDayLookedAt = Span::s(1);
 constexpr Span kSet = Span::s(1);  ///< a time of day that is off by less was not set: two clocks were not read at once
@@ -214,6 +217,19 @@ struct Gateway::Impl {
     if (options.listen.tls) say("the certificate is left as it was", options.listen.tls->look());
   }
 
+  /// What has ended last is paid for by the meters' next readings.
+  void await_readings(const std::function<bool()>& at_once) {
+    const Instant patience = net::steady_now() + kReadingsMost;
+    const auto waits = [this] {
+      bool any = false;
+      control.run_and_wait([&](control::FleetLoop&, Instant) { any = ledger.waits_for_readings(); });
+      return any;
+    };
+    while (waits() && net::steady_now() < patience && !(at_once && at_once())) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+  }
+
   void stop(Span grace, const std::function<bool()>& at_once) {
     if (stopped) return;
     stopped = true;
@@ -222,6 +238,7 @@ struct Gateway::Impl {
       server->stop(
           grace, [this] { each_relay([](Relay& relay) { relay.cut_off(); }); }, at_once);
     for (const auto& admin : admins) admin->stop(Span());
+    if (agents) await_readings(at_once);
     workers.stop_feed();
     if (agents) agents->stop();
     control.run_and_wait([&](control::FleetLoop&, Instant now) { ledger.close(now); });

@@ -359,6 +359,10 @@ void LiveLedger::gone(InstanceId instance, Instant now) {
   erase_at(meters_, index_.remove(instance));
 }
 
+bool LiveLedger::waits_for_readings() const {
+  return std::ranges::any_of(billed_, [](const auto& entry) { return entry.second.outcome.has_value(); });
+}
+
 void LiveLedger::close(Instant now) {
   for (std::size_t i = 0; i < meters_.size(); ++i) {
     if (!meters_[i].anchored || !meters_[i].events.empty()) unmetered(i, now);

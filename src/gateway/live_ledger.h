@@ -76,6 +76,8 @@ class LiveLedger final : public journal::Sink {
   /// No more readings of this instance will come: what it owes is unknown, its requests' later usage is not charged,
   /// and its GPUs are no longer in use.
   void gone(InstanceId instance, Instant now);
+  /// Requests have ended whose energy the next readings will tell.
+  [[nodiscard]] bool waits_for_readings() const;
   /// The end: outcomes that still wait for a reading are passed on without it.
   void close(Instant now);
 

@@ -7,6 +7,7 @@ import subprocess
 import urllib.request
 
 from processes import PATIENCE_S, Processes, arguments, decisions_of, eventually, get, requests_of, scratch
+from streams import Requests
 
 
 def raw_post(url: str, body: dict, headers: dict[str, str]) -> tuple[int, str]:
@@ -30,7 +31,7 @@ def main() -> None:
             gateway, at = node.gateway("--model", "llama-3.1-8b", "--worker", f"{prefill['url']}=prefill,fpm={prefill['fpm']}",
                                        "--worker", f"{decode['url']}=decode,fpm={decode['fpm']}",
                                        *recipe, "--ttft-slo-ms", "600", "--itl-slo-ms", "60", "--agent", agent["admin"],
-                                       "--carbon-g-per-kwh", "360", "--journal", run)
+                                       "--carbon-g-per-kwh", "360", "--journal", run, "--drain-s", "0.5")
             # What two engines draw together is neither's, unless only one of them runs at a time.
             shares = ("agent", "--engine", "tcp://127.0.0.1:1=0", "--engine", "tcp://127.0.0.1:2=1,0", "--nvml", flags.nvml,
                       "--state", os.path.join(folder, "other"), "--gpu-locks", os.path.join(folder, "locks"))
@@ -38,7 +39,7 @@ def main() -> None:
             assert done.returncode == 2 and "has GPU 0 of tcp://127.0.0.1:1" in done.stderr and "--slots" in done.stderr, done
             _, places = node.start(*shares, "--slots")
             energy = lambda: [e["energy_uj"] for e in json.loads(get(places["admin"] + "/engines"))["engines"]]
-            eventually("its meters count", lambda: energy()[0] > 0)
+            eventually("its meters count", lambda: (energy()[0] or 0) > 0)
             assert get(places["admin"] + "/health") == "ready\n"
 
             eventually("the gateway finds its engines", lambda: all(
@@ -93,7 +94,11 @@ def main() -> None:
                     assert abs(float(metrics.split(line)[1].split("\n")[0]) - tenants[name][key]) < 1e-9 * tenants[name][key]
             assert "\nwattle_gateway_tenant_cost_usd{" not in metrics, "no price was stated: no sample"
 
+            clients = Requests(at["url"], "llama-3.1-8b")
+            clients.send(5000, 200)
+            eventually("a stream has begun", lambda: clients.begun == 1)
             gateway.send_signal(signal.SIGTERM)
+            clients.settle()
             assert gateway.wait(PATIENCE_S) == 0
             decisions = decisions_of(run)
             kinds = {decision["kind"] for decision in decisions}
@@ -101,7 +106,8 @@ def main() -> None:
             times = [decision["at_ns"] for decision in decisions]
             assert times == sorted(times), "in order of time"
             rows = requests_of(run)
-            assert abs(sum(float(row["energy_j"]) for row in rows) - requests) < 1e-6 and len(rows) == 4
+            assert float(rows[-1]["energy_j"]) > 5, "what was cut off at the end has used energy, too"
+            assert abs(sum(float(row["energy_j"]) for row in rows[:-1]) - requests) < 1e-6 and len(rows) == 5
             assert {row["cost_usd"] for row in rows} == {""}, "no price was stated: unknown, not 0"
             page = os.path.join(folder, "page.html")
             subprocess.run([flags.wattle, "report", run, "-o", page], check=True, timeout=PATIENCE_S, capture_output=True)
