@@ -129,7 +129,7 @@ void TimePrice::runs_at(MegaHertz clock, Instant now) {
 
 void TimePrice::pause(Instant now) {
   note(now);
-  answer_steps_ = answer_s_ = since_token_s_ = gap_s_ = 0.0;
+  answer_steps_ = answer_at_max_s_ = since_token_s_ = gap_s_ = 0.0;
   beside_ = 0;
   running_ = false;
 }
@@ -147,7 +147,9 @@ void TimePrice::note(Instant now) {
   recent_.gaps += steps * decodes_;
   recent_.busy_s += (now - since_).seconds();
   if (late_) recent_.late += steps * beside_;
-  if (beside_ > 0) note_answer(decodes_ > 0 ? steps : 0.0, (now - since_).seconds());
+  if (beside_ > 0) {
+    note_answer(decodes_ > 0 ? steps : 0.0, (now - since_).seconds(), steps * step_.seconds.back());
+  }
   recent_.took += weight * step_.seconds[clock_];
   recent_.at_max += weight * step_.seconds.back();
   recent_.load_at_max += steps * std::max(step_.seconds.back() - lightest_.seconds.back(), 0.0);
@@ -159,18 +161,18 @@ void TimePrice::note(Instant now) {
   since_ = now;
 }
 
-void TimePrice::note_answer(double steps, double seconds) {
+void TimePrice::note_answer(double steps, double seconds, double at_max_s) {
   since_token_s_ += seconds;
   if (steps > 0.0) {
     const double gap_s = std::exchange(since_token_s_, 0.0) / steps;
     gap_s_ = gap_s + (gap_s_ - gap_s) * std::exp(-steps / answer_tokens_);
   }
   answer_steps_ += steps;
-  answer_s_ += seconds;
+  answer_at_max_s_ += at_max_s;
   if (answer_steps_ < answer_tokens_) return;
-  const double gap_at_max = answer_s_ / answer_steps_ / more_;
+  const double gap_at_max = answer_at_max_s_ / answer_steps_ / grown_;
   borne_.add(Span::from_seconds(std::min(mean_gap_.seconds() / gap_at_max, 1e3)));
-  answer_steps_ = answer_s_ = 0.0;
+  answer_steps_ = answer_at_max_s_ = 0.0;
 }
 
 bool TimePrice::full_within_mean(const StepShape& fullest, std::size_t price, double more) const {
@@ -200,6 +202,7 @@ void TimePrice::set_price(Instant now) {
   const double prompts = recent_.prompts + older_.prompts;
   if (prompts > 0.0) answer_tokens_ = std::clamp(kShort * gaps / prompts, kFewestTokens, kMostTokens);
   more_ = std::max(more, 1.0);
+  grown_ = std::max(more / slowed, 1.0);
   const double base_s = idle_s + recent_.shared_s + older_.shared_s;
   const double base_ws = idle_s * idle_w + recent_.shared_ws + older_.shared_ws;
   spared_w_ = base_s > 0.0 ? base_ws / base_s : idle_w;

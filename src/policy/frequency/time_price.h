@@ -93,7 +93,7 @@ class TimePrice {
   /// `more` times as many decodes.
   [[nodiscard]] bool full_within_mean(const StepShape& fullest, std::size_t price, double more) const;
   void note(Instant now);
-  void note_answer(double steps, double seconds);
+  void note_answer(double steps, double seconds, double at_max_s);
   void set_price(Instant now);
 
   std::vector<MegaHertz> clocks_;
@@ -118,10 +118,11 @@ class TimePrice {
   // have been longer than at the highest clock and still met the mean gap (stored as seconds: 1 s is a factor of 1).
   double answer_tokens_ = 32.0;
   double answer_steps_ = 0.0;
-  double answer_s_ = 0.0;
+  double answer_at_max_s_ = 0.0;  ///< of its steps as they are, at the highest clock
   double since_token_s_ = 0.0;
   double gap_s_ = 0.0;  ///< mean gap over about as many steps as an answer has tokens
   double more_ = 1.0;   ///< factor by which gaps are longer than at the highest clock
+  double grown_ = 1.0;  ///< the part of it that comes of more requests
   RecentSpans borne_;
   RecentSpans first_borne_;  ///< the same for the waits of the newest prompts
 

@@ -143,6 +143,14 @@ TEST(TimePrice, AnswersKeepTheirMeanGap) {
   EXPECT_EQ(clock(gaps({}, Span::ms(9))), kLow) << "late at any clock";
 }
 
+TEST(TimePrice, WhatAnAnswersOwnStepsTookIsNotTheHighestClocks) {
+  Running instance(gaps({}, Span::ms(18)), 0.001, 0.0);
+  instance.at_high = true;
+  (void)instance.run(6'000, 10, 0);
+  instance.at_high = false;
+  EXPECT_EQ(instance.run(1'000, 10, 0), kLow) << "15 ms for 10 at the high clock, which were most of the last minute's";
+}
+
 TEST(TimePrice, MoreRequestsMakeASecondCostMore) {
   Running instance(0.02);
   (void)instance.run(5'000, 10, 800);
