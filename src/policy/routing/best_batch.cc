@@ -112,6 +112,38 @@ BestBatch::Best BestBatch::best(const InstanceView& view, const Load& load) cons
   return best;
 }
 
+bool BestBatch::takes_prompt(const InstanceView& view, const Request& request, const Load& load,
+                             const Best& best) const {
+  const InstanceSpec& spec = *view.spec;
+  const LatencyModel& latency = *spec.beliefs.latency;  // without it there is no best batch to fit into
+  const StepShape& now = view.step.shape;
+  if (spec.slo.e2e) return false;
+  StepShape with = now;
+  const bool others = view.unanswered_prompt_tokens > 0;
+  with.prefill_requests = 1 + (others ? std::max(1, view.assigned_requests - now.decode_requests) : 0);
+  with.prefill_tokens = view.unanswered_prompt_tokens + request.prompt_tokens;
+  with.prefill_context_tokens = with.prefill_tokens * (with.prefill_tokens / with.prefill_requests) / 2;
+  const Span step = latency.step_time(with, best.top);
+  if (spec.slo.ttft) {
+    const Span present = now.idle() ? Span() : latency.step_time(now, best.top);
+    if (present + step > reserve(spec.slo.ttft, margin_) / 2) return false;
+  }
+  if (view.assigned_requests == 0) return true;
+  const Span gap = reserve(spec.slo.gap(), margin_);
+  if (step > gap) return false;
+  const std::int32_t more = view.assigned_requests + 1 - load.even;
+  if (more <= 0) return true;
+  StepShape later = decodes(view.assigned_requests + 1, load.context);
+  later.prefill_requests = 1;
+  const auto first_late = std::ranges::partition_point(load.prompts, [&](std::int32_t tokens) {
+    later.prefill_tokens = tokens;
+    later.prefill_context_tokens = std::int64_t{tokens} * tokens / 2;
+    return latency.step_time(later, best.top) <= gap;
+  });
+  const auto late = static_cast<double>(load.prompts.end() - first_late) / static_cast<double>(load.prompts.size());
+  return late * more <= options_.late_gaps * load.answer;
+}
+
 const BestBatch::Best& BestBatch::best_of(const InstanceView& view, const Load& load) {
   const auto known = std::ranges::find_if(bests_, [&](const Best& best) {
     return best.spec == view.spec && (!clocks_.clocks.empty() || best.top == view.clock_commanded);
@@ -145,17 +177,27 @@ BestBatch::Load BestBatch::look_at(const Request& request, std::span<const Insta
   Traffic& traffic = traffic_of(request);
   const auto given = static_cast<double>(std::max<std::int64_t>(kv_tokens - prompt_tokens, 0));
   const double answer = (traffic.tokens + given) / (traffic.ended + 1.0);
-  if (traffic.came.size() < kHandOvers) {
-    traffic.came.push_back(now);
-  } else {
-    traffic.came[std::exchange(traffic.oldest, (traffic.oldest + 1) % kHandOvers)] = now;
-  }
+  traffic.add(request.prompt_tokens, now);
   const double within_s = (now - traffic.came[traffic.oldest]).seconds();
   const auto came = static_cast<double>(traffic.came.size() - 1);
   return {.per_s = within_s > 0.0 ? came / within_s * answer : 0.0,
           .even = static_cast<std::int32_t>((requests + instances - 1) / instances),
           .context = std::max(
-              {std::int64_t{1}, kv_tokens / running, prompt_tokens / running + static_cast<std::int64_t>(answer)})};
+              {std::int64_t{1}, kv_tokens / running, prompt_tokens / running + static_cast<std::int64_t>(answer)}),
+          .answer = answer,
+          .prompts = traffic.by_length};
+}
+
+void BestBatch::Traffic::add(std::int32_t prompt_tokens, Instant now) {
+  if (came.size() < kHandOvers) {
+    came.push_back(now);
+    prompts.push_back(prompt_tokens);
+  } else {
+    by_length.erase(std::ranges::lower_bound(by_length, prompts[oldest]));
+    prompts[oldest] = prompt_tokens;
+    came[std::exchange(oldest, (oldest + 1) % kHandOvers)] = now;
+  }
+  by_length.insert(std::ranges::upper_bound(by_length, prompt_tokens), prompt_tokens);
 }
 
 BestBatch::Traffic& BestBatch::traffic_of(const Request& request) {
@@ -165,7 +207,9 @@ BestBatch::Traffic& BestBatch::traffic_of(const Request& request) {
 }
 
 RouteDecision BestBatch::route(const Request& request, std::span<const InstanceView* const> candidates, Instant now,
-                               RandomStream&) {
+                               RandomStream& random) {
+  const Role role = candidates.front()->spec->role;
+  if (role == Role::Prefill) return spread_.route(request, candidates, now, random);
   const Load load = look_at(request, candidates, now);
   bests_.clear();
   double carried = 0.0;
@@ -184,7 +228,8 @@ RouteDecision BestBatch::route(const Request& request, std::span<const InstanceV
     with.decode_kv_tokens += request.prompt_tokens + 1;  // its prompt and the token that prefill gave it
     // Its own contexts may be longer than the mean.
     const bool fits = gathers && requests_of(*candidate) < best.batch &&
-                      !overfull(*candidate, with, best.limit, best.top, candidate->spec->beliefs.latency);
+                      !overfull(*candidate, with, best.limit, best.top, candidate->spec->beliefs.latency) &&
+                      (role == Role::Decode || takes_prompt(*candidate, request, load, best));
     const double share = (requests_of(*candidate) + 1.0) / std::max(best.batch, 1);
     const auto better = [&] {
       if (chosen == nullptr || fits != chosen_fits) return chosen == nullptr || fits;
@@ -197,6 +242,7 @@ RouteDecision BestBatch::route(const Request& request, std::span<const InstanceV
     best_share = share;
     chosen_fits = fits;
   }
+  if (!chosen_fits && role == Role::Colocated) return spread_.route(request, candidates, now, random);
   return {chosen->id, chosen_fits ? "fits into the batch of least energy" : "fits nowhere: the least full"};
 }
 

@@ -1,10 +1,12 @@
 #pragma once
-// Ours: fills decode instances one after the other, each up to the batch of least energy per token.
+// Ours: fills decode and colocated instances one after the other, each up to the batch of least energy per token.
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "policy/frequency/clock_choice.h"
 #include "policy/frequency/recent_spans.h"
+#include "policy/routing/least_prompts.h"
 #include "policy/routing/routing.h"
 
 namespace wattle::policy {
@@ -13,6 +15,8 @@ struct BestBatchOptions {
   double overload_margin = 0.1;  ///< share of slo.itl and slo.ttft kept in reserve; EcoFreq's margin if larger
   double late_handovers = 0.01;  ///< share of first tokens that may be late because they waited for a decode step, in
                                  ///< [0, 1); 0: not limited
+  double late_gaps = 0.005;  ///< colocated instances: share of gaps that may be late because of the prompts computed
+                             ///< between them, beyond those late with the load spread evenly, in [0, 1)
 };
 
 /// A decode step reads the whole model for any number of requests, so half as many instances with twice the requests
@@ -27,8 +31,16 @@ struct BestBatchOptions {
 /// made late_handovers of the most recent first tokens exceed slo.ttft, in addition to those that would have at the
 /// highest clock with the load spread evenly.
 ///
-/// Without Beliefs::latency and power, or without an objective for gaps: the fewest requests. O(kinds x clocks x log
-/// batch + candidates); allocates only when the fleet grows. Never declines.
+/// Colocated instances compute prompts between decodes, so there a request fits only if, at the highest clock,
+/// - the step with its prompt, those that wait there and the running decodes is within the objective for gaps,
+/// - this step and the present one take at most half of slo.ttft, and
+/// - steps with one of the recent prompts are late so seldom that more running requests make at most late_gaps of gaps
+///   late: a late step makes one gap of each running request late, once for each prompt that comes to the instance.
+/// What fits nowhere is spread (LeastPrompts), and everything with an E2E objective, as are prompts over prefill
+/// instances.
+///
+/// Without Beliefs::latency and power, or without an objective for gaps: the fewest requests, or LeastPrompts. O(kinds
+/// x clocks x log batch + candidates x log prompts); allocates only when the fleet grows. Never declines.
 class BestBatch final : public RoutingPolicy {
  public:
   BestBatch(const BestBatchOptions& options, ClocksOfInstances clocks);
@@ -62,16 +74,25 @@ class BestBatch final : public RoutingPolicy {
   };
   /// Recent arrivals and finished answers of a pool.
   struct Traffic {
-    std::vector<Instant> came = {};  ///< arrival times, a ring buffer
+    std::vector<Instant> came = {};          ///< arrival times, a ring buffer
+    std::vector<std::int32_t> prompts = {};  ///< their lengths, in the same order
     std::size_t oldest = 0;
+    std::vector<std::int32_t> by_length = {};  ///< `prompts`, ascending
     double ended = 0.0;
     double tokens = 0.0;
+
+    void add(std::int32_t prompt_tokens, Instant now);
   };
   struct Load {
-    double per_s = 0.0;        ///< tokens per second that requests need
-    std::int32_t even = 1;     ///< requests per instance if spread evenly
-    std::int64_t context = 1;  ///< mean KV tokens of a request, now or predicted
+    double per_s = 0.0;                          ///< tokens per second that requests need
+    std::int32_t even = 1;                       ///< requests per instance if spread evenly
+    std::int64_t context = 1;                    ///< mean KV tokens of a request, now or predicted
+    double answer = 1.0;                         ///< mean tokens of an answer
+    std::span<const std::int32_t> prompts = {};  ///< recent lengths, ascending
   };
+  /// What a colocated instance's request must meet besides the batch: see above.
+  [[nodiscard]] bool takes_prompt(const InstanceView& view, const Request& request, const Load& load,
+                                  const Best& best) const;
   [[nodiscard]] Best best(const InstanceView& view, const Load& load) const;
   [[nodiscard]] const Best& best_of(const InstanceView& view, const Load& load);
   /// Stores in `ran_` what each candidate runs.
@@ -85,6 +106,7 @@ class BestBatch final : public RoutingPolicy {
   std::vector<Traffic> traffic_;  ///< by pool
   std::vector<Ran> ran_;          ///< by id
   std::vector<Best> bests_;       ///< scratch
+  LeastPrompts spread_;
 };
 
 }  // namespace wattle::policy

@@ -15,11 +15,12 @@ constexpr MegaHertz kLow{1000};
 constexpr MegaHertz kHigh{1400};
 constexpr std::int64_t kContext = 100;
 
-/// 10 ms, and as long again for every hundred requests; at the high clock a fifth less.
+/// 10 ms, and as long again for every hundred requests or thousand prompt tokens; at the high clock a fifth less.
 class Times final : public LatencyModel {
  public:
   [[nodiscard]] Span step_time(const StepShape& shape, MegaHertz clock) const override {
-    const double low = 10.0 + 0.1 * shape.decode_requests + 1e-5 * static_cast<double>(shape.decode_kv_tokens);
+    const double low = 10.0 + 0.1 * shape.decode_requests + 1e-5 * static_cast<double>(shape.decode_kv_tokens) +
+                       1e-2 * static_cast<double>(shape.prefill_tokens);
     return Span::from_seconds(1e-3 * low * (clock == kHigh ? 0.8 : 1.0));
   }
 };
@@ -67,7 +68,7 @@ class Fleet {
     for (const InstanceView& view : views) candidates.push_back(&view);
     RandomStream random(1, "test");
     Request request;
-    request.prompt_tokens = kContext - 1;
+    request.prompt_tokens = prompt;
     const RouteDecision decision = policy.route(request, candidates, now, random);
     reason = decision.reason;
     return decision.instance.value();
@@ -96,6 +97,7 @@ class Fleet {
   std::deque<InstanceSpec> specs;
   std::vector<InstanceView> views;
   std::string reason;
+  std::int32_t prompt = kContext - 1;  ///< of the next requests
 };
 
 BestBatch policy(std::vector<MegaHertz> clocks = {kLow, kHigh}, BestBatchOptions options = {.overload_margin = 0.0}) {
@@ -103,6 +105,12 @@ BestBatch policy(std::vector<MegaHertz> clocks = {kLow, kHigh}, BestBatchOptions
 }
 
 using Batches = std::vector<std::int32_t>;
+
+/// Prompts and decodes share steps.
+void colocate(Fleet& fleet) {
+  fleet.specs.front().role = Role::Colocated;
+  fleet.specs.front().slo.ttft = Span::ms(200);
+}
 
 // 25 ms hold (25 - 10) / 0.101 = 148 requests at the low clock and (31.25 - 10) / 0.101 = 210 at the high one: 100 W x
 // 25 ms / 148 a token, and 150 x 25 / 210, which is more.
@@ -282,6 +290,79 @@ RC_GTEST_PROP(BestBatch, OfThoseWithRoomTheFullest, ()) {
     if (has < kBest) expected = std::max(expected, has);
   }
   RC_ASSERT(to == (expected >= 0 ? expected : std::ranges::min(requests)));
+}
+
+// With a prompt of 99 tokens a step takes 0.8 x (10 + 0.1 x n + 1) ms at the high clock: never late with 148 requests.
+TEST(BestBatchColocated, FillsAnInstanceAsLongAsPromptsDisturbNoDecode) {
+  BestBatch fills = policy();
+  Fleet fleet({0, 0, 0});
+  colocate(fleet);
+  EXPECT_EQ(fleet.fill(fills, 160), (Batches{148, 12, 0}));
+}
+
+TEST(BestBatchColocated, SpreadsPromptsWithWhichAStepIsLate) {
+  BestBatch fills = policy();
+  Fleet fleet({0, 0, 0});
+  colocate(fleet);
+  fleet.prompt = 2200;  // 0.8 x 32 ms and more
+  EXPECT_EQ(fleet.fill(fills, 3), (Batches{1, 1, 1}));
+  EXPECT_EQ(fleet.reason, "fits into the batch of least energy") << "on an idle instance it disturbs nobody";
+  EXPECT_EQ(fleet.fill(fills, 3), (Batches{2, 2, 2}));
+  EXPECT_EQ(fleet.reason, "the fewest prompt tokens to compute");
+}
+
+TEST(BestBatchColocated, LongPromptsOfOthersLimitHowManyTheyMayDisturb) {
+  const auto filled = [](int one_in, double answer) {
+    BestBatch fills = policy();
+    Fleet fleet({0, 0, 0, 0});
+    colocate(fleet);
+    Outcome outcome;
+    outcome.fate = Fate::Finished;
+    outcome.output_tokens = static_cast<std::int32_t>(answer);
+    for (int i = 0; i < 600; ++i) fills.observe(event::Left{outcome}, Instant{});
+    for (int i = 0; i < 600; ++i) {
+      fleet.prompt = i % one_in == 0 ? 2200 : 99;
+      (void)fleet.route(fills);
+    }
+    fleet.prompt = 99;
+    return fleet.fill(fills, 40);
+  };
+  EXPECT_EQ(filled(1000, 100), (Batches{40, 0, 0, 0})) << "the one long prompt is forgotten";
+  // One in ten, answers of 1,000 tokens: 0.1 x 50 gaps of 1,000 are late at 50 requests beyond the even share.
+  EXPECT_EQ(filled(10, 1000), (Batches{40, 0, 0, 0}));
+  const Batches few = filled(10, 100);
+  EXPECT_LE(few[0], 16) << "0.1 x 5 of 100 at 5 beyond the even share, which is at most 10";
+  EXPECT_GE(few[0], 6);
+}
+
+TEST(BestBatchColocated, WaitsForNoPromptsThatWouldCostTheFirstToken) {
+  BestBatch fills = policy();
+  Fleet fleet({20, 0});
+  colocate(fleet);
+  EXPECT_EQ(fleet.route(fills), 0);
+  fleet.specs.front().slo.itl = Span::s(1);
+  EXPECT_EQ(fleet.route(fills), 0);
+  fleet.views[0].unanswered_prompt_tokens = 12'000;  // more than 0.8 x 120 of the 200 ms
+  EXPECT_EQ(fleet.route(fills), 1);
+}
+
+TEST(BestBatchColocated, SpreadsWhatHasAnEndToEndObjectiveAndWithoutBeliefs) {
+  BestBatch fills = policy();
+  Fleet late({0, 0, 0});
+  colocate(late);
+  late.specs.front().slo.e2e = Span::s(10);
+  EXPECT_EQ(late.fill(fills, 6), (Batches{2, 2, 2}));
+  Fleet unknown({0, 0, 0});
+  colocate(unknown);
+  unknown.specs.front().beliefs = {};
+  EXPECT_EQ(unknown.fill(fills, 6), (Batches{2, 2, 2}));
+}
+
+TEST(BestBatchColocated, SpreadsPromptsOverPrefillInstances) {
+  BestBatch fills = policy();
+  Fleet fleet({0, 0, 0});
+  fleet.specs.front().role = Role::Prefill;
+  EXPECT_EQ(fleet.fill(fills, 6), (Batches{2, 2, 2}));
 }
 
 }  // namespace
