@@ -4,7 +4,8 @@
 Simulated, on many cards, models, rates and objectives: `synthetic-poisson`, where prompts and decodes share steps, or with
 --apart `voltanallm-2p2d`. The best of 35 fixed clocks, from near the lowest known one to the maximum, is the one of least
 energy with at least the recipe's gaps (to 0.02 points), first tokens and requests with all objectives (to 0.05) in time.
---apart also compares with fixed clocks under the recipe's routing, and with the papers' recipes of the same attainment.
+Drawn scenarios are also compared with fixed clocks under the recipe's routing, with --apart with the papers' recipes of the
+same attainment, too.
 Prints a line for each scenario and a summary; no target. With --random scenarios are drawn, from idle to overloaded; those in
 which even the maximum clock keeps less than 60 % are left out.
 
@@ -40,7 +41,7 @@ APART = {
     "slo.itl_ms": [15, 25, 40, 60, 100], "slo.ttft_ms": [300, 600, 1500, 5000],
     "link.handoff_steps": [0, 1, 4], "link.bandwidth_gb_per_s": [0, 12, 50],
 }
-OURS = ["routing.prefill.policy=least-prompts", "routing.decode.policy=best-batch"]
+OURS = {False: ["routing.policy=best-batch"], True: ["routing.prefill.policy=least-prompts", "routing.decode.policy=best-batch"]}  # apart
 PAPERS = ("voltanallm", "voltanallm-5l", "greenserve", "eco-freq")
 
 
@@ -72,10 +73,14 @@ class Bench:
         text = (f"{name:38} gaps {most.gaps:6.2f} -> {ours.gaps:6.2f} %  first tokens {most.first:6.2f} -> {ours.first:6.2f} %  "
                 f"all {most.all:6.2f} -> {ours.all:6.2f} %  "
                 f"saved {saved(ours, most):5.1f} %, fixed clock {clock:5.1f} %")
+        if "fleet.0.count=1" not in settings or self.apart:
+            routed = fixed(OURS[self.apart])
+            row["routed"] = saved(ours, most) - routed
+            text += f", same routing {routed:5.1f} %"
         if self.apart:
-            routed, paper = fixed(OURS), best([run(self.scenario, p, settings) for p in PAPERS])
-            row |= {"routed": saved(ours, most) - routed, "paper": None if paper is None else saved(ours, most) - paper}
-            text += f", same routing {routed:5.1f} %, papers " + ("less kept" if paper is None else f"{paper:5.1f} %")
+            paper = best([run(self.scenario, p, settings) for p in PAPERS])
+            row["paper"] = None if paper is None else saved(ours, most) - paper
+            text += ", papers " + ("less kept" if paper is None else f"{paper:5.1f} %")
         print(text, flush=True)
         return row
 

@@ -211,7 +211,7 @@ class Assembly {
     bool powered = !idle_.empty();
     for (const Line& line : layout_) powered = powered && (line.phase == StepKind::Idle || line.energy);
     LinearBelief belief;
-    for (auto& clock : time_.clocks) settle(clock);
+    settle(time_.clocks);
     belief.time = time_;
     if (!powered) return belief;
     for (auto& clock : energy_.clocks) {
@@ -226,13 +226,17 @@ class Assembly {
 
  private:
   /// A phase never measured predicts 0; a single range by tokens alone is the published line.
-  static void settle(ClockCoefficients& clock) {
-    if (clock.decode.empty()) clock.decode.emplace_back();
-    if (clock.prefill_ranges.size() != 1) return;
-    const PrefillPlane& only = clock.prefill_ranges.front();
-    if (only.ns_per_pair != 0.0 || only.ns_per_prompt != 0.0) return;
-    clock.prefill = {only.ns_per_token, only.ns};
-    clock.prefill_ranges.clear();
+  static void settle(std::vector<ClockCoefficients>& clocks) {
+    const bool by_tokens = std::ranges::all_of(clocks, [](const ClockCoefficients& clock) {
+      const auto& ranges = clock.prefill_ranges;
+      return ranges.size() == 1 && ranges.front().ns_per_pair == 0.0 && ranges.front().ns_per_prompt == 0.0;
+    });
+    for (ClockCoefficients& clock : clocks) {
+      if (clock.decode.empty()) clock.decode.emplace_back();
+      if (!by_tokens) continue;
+      clock.prefill = {clock.prefill_ranges.front().ns_per_token, clock.prefill_ranges.front().ns};
+      clock.prefill_ranges.clear();
+    }
   }
   Result<void> extend_layout(const Line& line, const CsvReader& csv) {
     for (const Line& earlier : layout_) {

@@ -18,9 +18,9 @@ enum class StepKind : std::uint8_t { Idle, Prefill, Decode };
 /// Aggregate of steps of one shape at one locked clock.
 struct ProfileRow {
   StepKind phase = StepKind::Decode;
-  MegaHertz clock;                   ///< locked clock, or the engine's clock if none was locked
-  std::int32_t requests = 0;         ///< in the step; 0 when idle
-  std::int64_t prompt_tokens = 0;    ///< prefill: computed in the step, all requests together
+  MegaHertz clock;                 ///< locked clock, or the engine's clock if none was locked
+  std::int32_t requests = 0;       ///< in the step; 0 when idle
+  std::int64_t prompt_tokens = 0;  ///< prefill: computed in the step, all requests together
   /// All requests together. Decode: context tokens read. Prefill: those before this step's tokens, from a prefix cache
   /// or from an earlier chunk.
   std::int64_t kv_tokens = 0;

@@ -244,26 +244,29 @@ Needs needs_of_admission(const Recipe& recipe) {
   return entry_of(SlotKind::Admission, recipe.admission).needs;
 }
 
-/// What routing of the decode leg needs, unless it is off.
-Needs needs_of_decode_routing(const Recipe& recipe) {
-  if (recipe.route_decode.mode == Mode::Off) return {};
-  return entry_of(SlotKind::Routing, recipe.route_decode).needs;
+/// The router whose choice among instances of this role depends on their steps; null: none, or it is off. Prompts alone
+/// are routed by the dispatcher's counts.
+const PolicyChoice* router_by_steps(const Recipe& recipe, Role role) {
+  if (role == Role::Prefill) return nullptr;
+  const PolicyChoice& route = role == Role::Decode ? recipe.route_decode : recipe.route_prefill;
+  return route.mode == Mode::Off ? nullptr : &route;
 }
 
 }  // namespace
 
 bool needs_latency(const Recipe& recipe, Role role) {
   if (needs_of_admission(recipe).latency) return true;
-  if (role == Role::Decode && needs_of_decode_routing(recipe).latency) return true;
+  const PolicyChoice* route = router_by_steps(recipe, role);
+  if (route != nullptr && entry_of(SlotKind::Routing, *route).needs.latency) return true;
   const PolicyChoice& choice = frequency_of(recipe, role);
   return choice.mode != Mode::Off && entry_of(SlotKind::Frequency, choice).needs.latency;
 }
 
 bool needs_power(const Recipe& recipe, Role role) {
-  const PolicyChoice& route = recipe.route_decode;
-  const PolicyEntry& router = entry_of(SlotKind::Routing, route);
-  const bool routes = role == Role::Decode && route.mode != Mode::Off;
-  if (routes && router.weighs_power && router.weighs_power(options_in(router, route), role)) return true;
+  if (const PolicyChoice* route = router_by_steps(recipe, role)) {
+    const PolicyEntry& router = entry_of(SlotKind::Routing, *route);
+    if (router.weighs_power && router.weighs_power(options_in(router, *route), role)) return true;
+  }
   const PolicyChoice& choice = frequency_of(recipe, role);
   const PolicyEntry& entry = entry_of(SlotKind::Frequency, choice);
   return choice.mode != Mode::Off && entry.weighs_power && entry.weighs_power(options_in(entry, choice), role);
@@ -321,7 +324,8 @@ std::vector<MegaHertz> clocks_to_predict(const Recipe& recipe, const InstanceSpe
   // A policy that admits by forecast needs predictions at the highest clock even if clocks are fixed, a router at that
   // one.
   if (needs_of_admission(recipe).latency) return spec.clocks;
-  if (!needs_of_decode_routing(recipe).latency) return {};
+  const PolicyChoice* route = router_by_steps(recipe, spec.role);
+  if (route == nullptr || !entry_of(SlotKind::Routing, *route).needs.latency) return {};
   const PolicyChoice& decodes = recipe.decode_frequency;
   each_clock(entry_of(SlotKind::Frequency, decodes), decodes,
              [&](const std::string&, const ClockSetting& clock) { clocks.push_back(clock.on(spec)); });
