@@ -39,7 +39,8 @@ BENCHMARK(route<WeightedRoundRobin>)->Arg(16)->Arg(256);
 class Lines final : public LatencyModel, public PowerModel {
  public:
   [[nodiscard]] Span step_time(const StepShape& shape, MegaHertz clock) const override {
-    const double at_max = 10.0 + 0.1 * shape.decode_requests + 1e-5 * static_cast<double>(shape.decode_kv_tokens);
+    const double at_max = 10.0 + 0.1 * shape.decode_requests + 1e-5 * static_cast<double>(shape.decode_kv_tokens) +
+                          1e-2 * static_cast<double>(shape.prefill_tokens);
     return Span::from_seconds(1.41 * at_max / clock.value());
   }
   [[nodiscard]] Milliwatts step_power(const StepShape& shape, MegaHertz clock) const override {
@@ -47,10 +48,10 @@ class Lines final : public LatencyModel, public PowerModel {
   }
 };
 
-void best_batch(benchmark::State& state) {
+void best_batch(benchmark::State& state, Role role) {
   const Lines lines;
   InstanceSpec spec;
-  spec.role = Role::Decode;
+  spec.role = role;
   spec.slo.itl = Span::ms(40);
   spec.kv_capacity_tokens = 400'000;
   spec.beliefs.latency = &lines;
@@ -67,10 +68,14 @@ void best_batch(benchmark::State& state) {
   }
   BestBatch policy({}, {.clocks = {MegaHertz{1005}, MegaHertz{1200}, MegaHertz{1410}}});
   RandomStream random(1, "bench");
-  const Request request;
-  for (auto _ : state) benchmark::DoNotOptimize(policy.route(request, candidates, Instant{}, random).instance);
+  Request request;
+  for (auto _ : state) {
+    request.prompt_tokens = static_cast<std::int32_t>(random.below(3'000));  // the longer ones are late
+    benchmark::DoNotOptimize(policy.route(request, candidates, Instant{}, random).instance);
+  }
 }
-BENCHMARK(best_batch)->Arg(2)->Arg(16)->Arg(256);
+BENCHMARK_CAPTURE(best_batch, decode, Role::Decode)->Arg(2)->Arg(16)->Arg(256);
+BENCHMARK_CAPTURE(best_batch, colocated, Role::Colocated)->Arg(2)->Arg(16)->Arg(256);
 
 }  // namespace
 }  // namespace wattle::policy
