@@ -31,6 +31,7 @@ LinearFitOptions prefill_form(std::vector<std::int64_t> ends, bool pairs) {
   options.prefill_pairs = pairs;
   options.find_host = true;
   options.prefill_ends = std::move(ends);
+  options.find_ranges = false;
   return options;
 }
 

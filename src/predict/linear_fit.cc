@@ -164,7 +164,8 @@ Result<LinearFit> fit_linear(std::span<const StepSample> samples, const LinearFi
   c.tile_ends.erase(repeated.begin(), repeated.end());
 
   if (!options.published_prefill) {
-    c.prefill_ends = options.prefill_ends ? *options.prefill_ends : range_ends(samples, c.prompt_host);
+    const bool find = options.prefill_ends.empty() && options.find_ranges;
+    c.prefill_ends = find ? range_ends(samples, c.prompt_host) : options.prefill_ends;
   }
 
   std::int64_t ignored = 0;

@@ -1,6 +1,5 @@
 #pragma once
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <vector>
 
@@ -22,9 +21,10 @@ struct LinearFitOptions {
   bool prefill_pairs = true;
   /// The model's, for those terms.
   WindowedLayers windowed = {};
-  /// Largest N_tok of each range but the last; none: 8, 32, 64 and powers of two up to 4096, as far as every range has
-  /// samples.
-  std::optional<std::vector<std::int64_t>> prefill_ends = {};
+  /// Largest N_tok of each range but the last; empty with find_ranges set: 8, 32, 64 and powers of two up to 4096, as
+  /// far as every range has samples.
+  std::vector<std::int64_t> prefill_ends;
+  bool find_ranges = true;
 };
 
 struct LinearFit {

@@ -142,7 +142,7 @@ class Pass {
     if (stop_) return "";
     if (auto why = problem(records, tap_ == nullptr); !why.empty()) return why;
     if (cell.context_tokens > 0) {
-      if (auto why = without_cache(cell, uncached, records); !why.empty()) return why;
+      if (auto why = assume_cached(cell, uncached, records); !why.empty()) return why;
     }
     std::ranges::sort(refusals);
     const Span overhead = refusals.empty() ? Span() : refusals[refusals.size() / 2];
@@ -154,7 +154,7 @@ class Pass {
 
   /// Sets how many tokens of each prompt were cached, where the engine does not report it: its context, if the cache
   /// made it faster. Empty, or that the cache did not have it.
-  static std::string without_cache(const Cell& cell, const std::vector<StreamRecord>& uncached,
+  static std::string assume_cached(const Cell& cell, const std::vector<StreamRecord>& uncached,
                                    std::vector<StreamRecord>& records) {
     if (auto why = problem(uncached, false); !why.empty()) return why;
     std::vector<Span> times;
