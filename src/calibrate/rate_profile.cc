@@ -61,7 +61,7 @@ class Agent final : public engine::ReplicaObserver {
     if (!measuring_) {
       clock_ = clocks_[random_.below(clocks_.size())];
       replica_.command_clock(clock_, now);
-      settled_ = now + kDelays.call + kDelays.transition + pause_;
+      settled_ = now + kDelays.whole() + pause_;
       return {std::numeric_limits<std::int64_t>::max(), settled_};
     }
     return {std::numeric_limits<std::int64_t>::max(), first_.start + kWindow};
@@ -133,7 +133,7 @@ std::vector<predict::StepSample> collect_rates(const engine::StepModel& model, c
   // The engine keeps some blocks free when it admits, so that a batch of one block each still enters whole.
   const auto usable = static_cast<std::int64_t>(static_cast<double>(model.kv_blocks()) * (1.0 - options.watermark));
   const Filling filling{usable, std::min<std::int64_t>(options.max_num_seqs, usable), options.block_size};
-  constexpr double kPeriod_s = (kWindow + kDelays.call + kDelays.transition).seconds();
+  constexpr double kPeriod_s = (kWindow + kDelays.whole()).seconds();
   const double apart_s = seconds_of(model, filling, clocks) / static_cast<double>(most);
   const Span pause = Span::from_seconds(std::max(0.0, apart_s - kPeriod_s));
   for (std::int64_t batch = 1; batch <= filling.most; ++batch) {

@@ -102,6 +102,8 @@ struct LinkOptions {
 struct ClockDelays {
   Span call = Span::ms(3);
   Span transition = Span::ms(20);
+
+  [[nodiscard]] constexpr Span whole() const { return call + transition; }
 };
 
 }  // namespace wattle::engine

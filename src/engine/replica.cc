@@ -385,7 +385,7 @@ void Replica::go_idle(Instant at) {
 // ---------------------------------------------------------------------------------------------- clocks
 
 void Replica::command_clock(MegaHertz clock, Instant now) {
-  const Instant at = now + options_.delays.call + options_.delays.transition;
+  const Instant at = now + options_.delays.whole();
   pending_.push_back({pending_.empty() ? at : std::max(at, pending_.back().at), clock});
 }
 

@@ -69,6 +69,7 @@ InstanceSpec LiveFleet::facts(Role role, std::int32_t tensor_parallel) const {
   spec.llm = llm_;
   spec.tensor_parallel = tensor_parallel;
   spec.clocks = supported_clocks(gpu_);
+  spec.clock_delay = engine::ClockDelays{}.whole();
   spec.kv_block_tokens = engine_.block_size;
   spec.max_requests = engine_.max_num_seqs;
   return spec;

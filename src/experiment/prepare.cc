@@ -33,6 +33,7 @@ InstanceSpec spec_of(const config::LoadedScenario& loaded, std::size_t p) {
   spec.tensor_parallel = pool.gpus();
   spec.weight = pool.weight;
   spec.clocks = supported_clocks(loaded.gpus[p]);
+  spec.clock_delay = loaded.scenario.clock_delays.whole();
   spec.kv_block_tokens = loaded.scenario.engine.block_size;
   spec.max_requests = loaded.scenario.engine.of_groups(pool.data_parallel).max_num_seqs;
   spec.slo = config::make_service(loaded.scenario).judged(loaded.scenario.slo).strictest();

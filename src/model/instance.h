@@ -40,6 +40,7 @@ struct InstanceSpec {
   double weight = 1.0;                  ///< for weighted round-robin
   std::vector<MegaHertz> clocks;        ///< lockable ones, ascending; empty: none known
   MegaHertz sweet_clock{0};             ///< of least energy per token (model/clock_setting.h); 0: not known
+  Span clock_delay;                     ///< from a clock command until steps run at it; 0: at once
   MegaHertz measured_from{0};           ///< the lowest at which GPUs of its kind were measured; 0: nobody knows
   std::int64_t kv_capacity_tokens = 0;  ///< 0: not known
   std::int32_t kv_block_tokens = 16;    ///< size of a KV block, tokens

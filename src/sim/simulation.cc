@@ -48,7 +48,7 @@ control::PlanExecutorOptions Simulation::scaler_options(const ScalingSetup& scal
 /// Commands take effect after exactly these delays.
 control::InstanceLoopOptions Simulation::loop_options(const SimulationSetup& setup) {
   control::InstanceLoopOptions options;
-  options.settle = setup.clock_delays.call + setup.clock_delays.transition;
+  options.settle = setup.clock_delays.whole();
   return options;
 }
 

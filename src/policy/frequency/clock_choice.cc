@@ -20,16 +20,22 @@ ClockRule make_clock_rule(std::span<const ClockSetting> clocks, const InstanceSp
 }
 
 ClockChoice clock_for(const ClockRule& rule, const StepShape& shape, std::int32_t waiting_requests, Span budget,
-                      const LatencyModel* latency) {
+                      const LatencyModel* latency, const Present& present) {
   const MegaHertz top = rule.clocks.back();
   if (waiting_requests > 0) return {top, "requests wait: maximum"};
   if (latency == nullptr) return {top, "no latency predictor: maximum", false, false, false};
+  const Span at_present =
+      present.clock > MegaHertz{0} && present.delay > Span() ? latency->step_time(shape, present.clock) : Span();
+  const auto too_late = [&](MegaHertz clock, Span predicted) {
+    return clock > present.clock && clock < top && at_present > present.delay &&
+           raised_time(at_present, predicted, present.delay) > budget;
+  };
   for (const MegaHertz clock : rule.clocks) {
     const Span predicted = latency->step_time(shape, clock);
     if (predicted <= Span() || predicted > kLongestBelievable) {
       return {top, "predictor out of range: maximum", false, false, false};
     }
-    if (predicted <= budget) return {clock, "lowest clock within budget", true, true};
+    if (predicted <= budget && !too_late(clock, predicted)) return {clock, "lowest clock within budget", true, true};
   }
   if (!rule.raises_in_vain) {
     const std::size_t as_fast =

@@ -40,6 +40,19 @@ struct ClocksOfInstances {
   bool raises_in_vain = true;        ///< EcoFreq's
 };
 
+/// The clock at which a step begins, and how long a command that is given then takes to change it.
+struct Present {
+  MegaHertz clock{0};  ///< 0: not known
+  Span delay;          ///< 0: clocks change at once
+};
+
+/// Time of a step that would take `at_present` at the clock at which it begins, and `after` at the one that applies
+/// after `delay`.
+[[nodiscard]] inline Span raised_time(Span at_present, Span after, Span delay) {
+  if (at_present <= delay) return at_present;
+  return delay + Span::from_seconds((1.0 - delay.seconds() / at_present.seconds()) * after.seconds());
+}
+
 struct ClockChoice {
   MegaHertz clock;
   const char* reason = "";
@@ -76,7 +89,9 @@ template <typename Time>
 /// If requests wait: max(F). Otherwise the lowest clock of F whose predicted step time is <= `budget`. If there is
 /// none: max(F), or without raises_in_vain the lowest clock that is as fast (lowest_as_fast). If the predictor is
 /// absent, or answers <= 0 or more than 10 minutes: max(F), with `believed` false.
+/// A clock above the present one applies only after the delay: the step's time at it is raised_time(). If that is over
+/// the budget even at max(F): max(F). A step that ends within the delay gets the clock that steps like it need.
 [[nodiscard]] ClockChoice clock_for(const ClockRule& rule, const StepShape& shape, std::int32_t waiting_requests,
-                                    Span budget, const LatencyModel* latency);
+                                    Span budget, const LatencyModel* latency, const Present& present = {});
 
 }  // namespace wattle::policy

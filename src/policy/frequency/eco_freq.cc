@@ -32,6 +32,7 @@ EcoFreq::EcoFreq(const EcoFreqOptions& options, const InstanceSpec& spec)
 
 void EcoFreq::keep(const InstanceSpec& spec) {
   rule_ = make_clock_rule(options_.clocks, spec, options_.margin, options_.raises_in_vain);
+  clock_delay_ = options_.raises_take_time ? spec.clock_delay : Span();
   itl_lost_ = spec.slo.gap() ? Span::from_seconds(spec.slo.gap()->seconds() * kClearly) : Span::max();
   late_handovers_ = spec.slo.ttft && spec.role != Role::Colocated ? options_.late_handovers : 0.0;
   handovers_ = RecentSpans(kHandOvers);
@@ -52,7 +53,7 @@ void EcoFreq::keep(const InstanceSpec& spec) {
     prefill_load_.emplace(rule_.clocks, *believed.latency);
   }
   if (weighs && believed.latency != nullptr && believed.power != nullptr) {
-    price_.emplace(rule_.clocks, options_.late_tokens, spec);
+    price_.emplace(rule_.clocks, options_.late_tokens, spec, clock_delay_);
     hold_price();
   }
 }
@@ -198,9 +199,11 @@ EcoFreq::Wish EcoFreq::priced(const InstanceView& view, Instant now, Span prompt
   const Span newcomers = newcomers_budget(view);
   const Span allowed = std::min(newcomers, least.late ? prompts : std::min(prompts, decodes));
   const bool as_both = !least.late && newcomers >= std::min(prompts, decodes);
-  const ClockChoice within = as_both ? within_both : clock_for(rule_, shape, 0, allowed, latency);
-  Wish wish{within.clock, within.reason, -1};
-  if (hurried > wish.clock) wish = {hurried, "requests wait", -1};
+  const ClockChoice within =
+      as_both ? within_both : clock_for(rule_, shape, 0, allowed, latency, {current_, clock_delay_});
+  // The dwell keeps the clock up for steps that follow; if delays are known, TimePrice does.
+  Wish wish{within.clock, within.reason, -1, clock_delay_ <= Span()};
+  if (hurried > wish.clock) wish = {hurried, "requests wait", -1, clock_delay_ <= Span()};
   if (least.clock > wish.clock) wish = {least.clock, "least energy at the price of what is late", -1, false};
   if (waiting > 0 || shape.prefill_tokens > 0) return wish;
   wish.kv_tokens_max = shape.decode_kv_tokens + shape.decode_kv_tokens / 32;
@@ -230,14 +233,16 @@ EcoFreq::Wish EcoFreq::wish(const InstanceView& view, Instant now) {
   const Span decodes = decode_budget(view);
   const Span allowed = std::min(prompts, decodes);
   const bool begun = !shape.idle();  // no prediction is possible for requests that only wait
-  const ClockChoice choice =
-      clock_for(rule_, shape, price_ && begun ? 0 : view.step.waiting_requests, allowed, latency);
+  const ClockChoice choice = clock_for(rule_, shape, price_ && begun ? 0 : view.step.waiting_requests, allowed, latency,
+                                       {current_, clock_delay_});
   if (!choice.believed) {
     ++disbelieved_;
     return {choice.clock, choice.reason, -1};
   }
   if (price_ && begun) return priced(view, now, prompts, decodes, choice);
   std::int64_t kv_tokens_max = kAnyKv;
+  // Raised for what the command's delay costs this step, too: the next one may need less.
+  if (clock_delay_ > Span() && choice.clock > current_) return {choice.clock, choice.reason, -1};
   if (!choice.predicted) return {choice.clock, choice.reason, kv_tokens_max};
   // Over the budget, but as fast as the top clock: the choice holds as long as that is the case.
   const bool as_fast = !choice.within && choice.clock != top;

@@ -34,7 +34,8 @@ struct EcoFreqOptions {
   bool later_chunks = false;  ///< a prompt's budget is shared by all its chunks; false: each chunk gets all (paper)
   /// If no clock meets the budget: true: max(F), even if a lower clock is as fast (paper); false: that lower clock.
   bool raises_in_vain = true;
-  Span window;  ///< shortest time between decisions; zero: decide at every iteration
+  bool raises_take_time = false;  ///< the time until a clock command applies is part of predictions; false: paper
+  Span window;                    ///< shortest time between decisions; zero: decide at every iteration
 };
 
 /// Objectives are those of the instance's spec until held_to() replaces them. TTFT limits steps with prompts, ITL (else
@@ -82,6 +83,10 @@ struct EcoFreqOptions {
 /// carries_load: an instance runs at no clock that does not sustain its load: a decode instance's batch would outgrow
 /// ITL (DecodeLoad), a prefill instance's queue TTFT (PrefillLoad). A decode instance's decision then holds until the
 /// KV cache has grown by 1/32, or as above.
+///
+/// raises_take_time: a step begins at the clock of the one before, and a command given then applies only after
+/// InstanceSpec::clock_delay (policy::raised_time). With late_tokens, clocks of steps without prompts are high enough
+/// for steps with prompts to be raised in time (TimePrice), and raises start no `dwell`.
 ///
 /// late_requests: feedback from finished requests (finished()). While more than this share miss an objective,
 /// first late_tokens is lowered and then the price of time raised, up to max(F); while fewer do, both return.
@@ -145,7 +150,8 @@ class EcoFreq final : public FrequencyPolicy {
   ClockRule rule_;
   MegaHertz idle_clock_;
   double step_yield_;
-  Span itl_lost_;  ///< a step that takes longer than this at max(F) cannot meet ITL
+  Span clock_delay_;  ///< 0: clocks are taken to change at once
+  Span itl_lost_;     ///< a step that takes longer than this at max(F) cannot meet ITL
   double late_handovers_;
   bool prefills_;  ///< a prefill instance
   Span step_;      ///< see note_step(); zero: unknown

@@ -168,6 +168,58 @@ TEST(EcoFreq, AWindowsFirstDecisionStandsUntilItEnds) {
   EXPECT_EQ(choose(Span::ms(2'600), decoding(100, 1'000)).clock, kHigh) << "and the window goes on there";
 }
 
+TEST(ClockRule, ARaiseAppliesOnlyAfterItsDelay) {
+  EXPECT_EQ(raised_time(Span::ms(80), Span::ms(40), Span()), Span::ms(40));
+  EXPECT_EQ(raised_time(Span::ms(80), Span::ms(40), Span::ms(20)), Span::ms(50)) << "a quarter, and then three";
+  EXPECT_EQ(raised_time(Span::ms(20), Span::ms(10), Span::ms(20)), Span::ms(20)) << "over before it applies";
+
+  const MegaHertz middle{1200};
+  const PlaneModel model(
+      {{kLow, {80'000'000, 0, 0, 0}}, {middle, {58'000'000, 0, 0, 0}}, {kHigh, {40'000'000, 0, 0, 0}}});
+  const ClockRule rule{{kLow, middle, kHigh}, Span::max(), Span::ms(60)};
+  StepShape shape;
+  shape.decode_requests = 1;
+  const auto clock = [&](Span budget, const Present& present) {
+    return clock_for(rule, shape, 0, budget, &model, present).clock;
+  };
+  EXPECT_EQ(clock(Span::ms(60), {}), middle);
+  EXPECT_EQ(clock(Span::ms(60), {kLow, Span::ms(23)}), kHigh) << "64.3 ms at the middle clock, 51.5 at the high one";
+  EXPECT_EQ(clock(Span::ms(60), {middle, Span::ms(23)}), middle);
+  EXPECT_EQ(clock(Span::ms(60), {kHigh, Span::ms(23)}), middle) << "a decrease is late, too, and does no harm";
+  EXPECT_EQ(clock(Span::ms(65), {kLow, Span::ms(23)}), middle);
+  EXPECT_EQ(clock(Span::ms(45), {kLow, Span::ms(23)}), kHigh) << "not in time";
+  EXPECT_EQ(clock(Span::ms(60), {kLow, Span::ms(90)}), middle) << "for the steps that follow";
+}
+
+TEST(EcoFreq, AClockThatOnlyARaisesDelayNeedsIsNotKept) {
+  const MegaHertz middle{1200};
+  const PlaneModel model(
+      {{kLow, {20'000'000, 0, 400, 0}}, {middle, {20'000'000, 0, 380, 0}}, {kHigh, {20'000'000, 0, 200, 0}}});
+  EcoFreqOptions with = options();
+  with.clocks = {kLow, middle, kHigh};
+  with.dwell = Span();
+  const auto last_of = [&](bool raises_take_time, std::vector<std::int64_t> kv_tokens) {
+    with.raises_take_time = raises_take_time;
+    InstanceSpec spec = believing({&model});
+    spec.role = Role::Decode;
+    spec.clock_delay = Span::ms(23);
+    EcoFreq policy(with, spec);
+    ClockDecision last;
+    for (const std::int64_t kv : kv_tokens) {
+      InstanceView view = decoding(10, kv);
+      view.spec = &spec;
+      last = policy.choose(view, Instant{});
+    }
+    return last;
+  };
+  // 105,000 tokens: 62 ms at the low clock, 59.9 at the middle one and 41 at the high one.
+  EXPECT_EQ(last_of(false, {1'000, 105'000}).clock, middle);
+  const ClockDecision raised = last_of(true, {1'000, 105'000});
+  EXPECT_EQ(raised.clock, kHigh) << "60.7 ms if the middle one applies after 23";
+  EXPECT_LT(raised.hold.kv_tokens_max, 105'000);
+  EXPECT_EQ(last_of(true, {1'000, 105'000, 105'000}).clock, middle);
+}
+
 TEST(EcoFreq, MarginIsKeptFromBothObjectives) {
   const auto model = typical();
   auto o = options();

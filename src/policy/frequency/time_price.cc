@@ -37,12 +37,13 @@ double share(std::size_t price) { return std::exp2(0.5 * static_cast<double>(pri
 
 }  // namespace
 
-TimePrice::TimePrice(std::span<const MegaHertz> clocks, double late_tokens, const InstanceSpec& spec)
+TimePrice::TimePrice(std::span<const MegaHertz> clocks, double late_tokens, const InstanceSpec& spec, Span clock_delay)
     : clocks_(clocks.begin(), clocks.end()),
       late_tokens_(late_tokens),
       itl_(spec.slo.itl.value_or(Span::max())),
       mean_gap_(spec.slo.mean_gap().value_or(Span::max())),
       ttft_(spec.slo.ttft.value_or(Span::max())),
+      clock_delay_(clock_delay),
       latency_(spec.beliefs.latency),
       power_(spec.beliefs.power),
       borne_(kAnswers),
@@ -73,6 +74,7 @@ TimePrice::Choice TimePrice::choose(const Next& next, Instant now) {
   const StepShape& shape = next.shape;
   note(now);
   if (now - priced_at_ >= kBetweenPrices) set_price(now);
+  const bool follows = running_ && beside_ > 0;
   weigh(shape, step_);
   running_ = true;
   since_ = now;
@@ -81,6 +83,7 @@ TimePrice::Choice TimePrice::choose(const Next& next, Instant now) {
   requests_ = beside_ + shape.prefill_requests + next.waiting;
   const double least_s = step_.seconds.back();
   late_ = beside_ > 0 && least_s > itl_.seconds();
+  if (follows && !late_) note_raise();
   recent_.prompts += shape.prefill_requests;
   if (least_s > next.prompts.seconds()) recent_.late_prompts += 1.0;
   if (next.full && decodes_ > 0 && least_s > recent_.fullest_s) {
@@ -90,12 +93,24 @@ TimePrice::Choice TimePrice::choose(const Next& next, Instant now) {
   }
   choose_by_price(step_, requests_, choices_);
   clock_ = choices_[price_];
+  within_gap_ = 0;
+  while (within_gap_ + 1 < clocks_.size() && step_.seconds[within_gap_] > itl_.seconds()) ++within_gap_;
   if (shape.prefill_requests > 0 && ttft_ < Span::max()) {
     // The prompt's own step is limited by its budget, not by the price.
     const double at_max_s = std::max(next.waited, kShortest).seconds() / more_;
     first_borne_.add(Span::from_seconds(std::clamp((ttft_.seconds() - least_s) / at_max_s, 0.0, 1e3)));
   }
   return {clocks_[clock_], late_ || (itl_ == Span::max() && shape.prefill_tokens > 0 && !behind())};
+}
+
+void TimePrice::note_raise() {
+  if (clock_delay_ <= Span() || step_.seconds.front() <= itl_.seconds()) return;
+  const Span raised = Span::from_seconds(step_.seconds.back());
+  for (std::size_t p = 0; p < kPrices; ++p) {
+    const Span present = Span::from_seconds(step_.seconds[std::max(choices_[p], within_gap_)]);
+    if (present <= itl_ || raised_time(present, raised, clock_delay_) <= itl_) return;  // nor at higher prices
+    recent_.raised_late[p] += decodes_;
+  }
 }
 
 bool TimePrice::behind() const { return gap_s_ > kBehind * mean_gap_.seconds(); }
@@ -206,9 +221,9 @@ void TimePrice::set_price(Instant now) {
   const double base_s = idle_s + recent_.shared_s + older_.shared_s;
   const double base_ws = idle_s * idle_w + recent_.shared_ws + older_.shared_ws;
   spared_w_ = base_s > 0.0 ? base_ws / base_s : idle_w;
-  const auto slower = [&](double late, double all) {
+  const auto slower = [&](double late, double all, double may_be) {
     const double late_at_max = late / std::max(all, 1.0) / more;
-    return (late_at_max + late_tokens_) / (late_at_max + load * late_tokens_);
+    return (late_at_max + may_be) / (late_at_max + load * may_be);
   };
   // Before the first gap, one is assumed to be late. Answers of one token have no gaps, so that would stay for ever.
   const double unknown = gaps > 0.0 || older_.prompts <= 0.0 ? 1.0 : 0.0;
@@ -217,8 +232,7 @@ void TimePrice::set_price(Instant now) {
     const double longer = borne.most_beyond(late_tokens_, Span::s(1)).seconds();
     return longer / (1.0 - load + load * longer);
   };
-  const double allowed = std::min(slower(recent_.late + older_.late + unknown, gaps + unknown),
-                                  slower(recent_.late_prompts + older_.late_prompts, prompts));
+  const double by_prompts = slower(recent_.late_prompts + older_.late_prompts, prompts, late_tokens_);
   const double by_means = grown_to(borne_);
   const double by_first_tokens = grown_to(first_borne_);
   const Work& fuller = recent_.fullest_s >= older_.fullest_s ? recent_ : older_;
@@ -228,7 +242,10 @@ void TimePrice::set_price(Instant now) {
   }
   const auto keeps = [&](std::size_t p) {
     const double slower_by = (recent_.at[p] + older_.at[p]) / at_max;
-    if (slower_by > std::min(allowed, by_first_tokens)) return false;
+    const double may_be = late_tokens_ - (recent_.raised_late[p] + older_.raised_late[p]) / std::max(gaps, 1.0);
+    if (may_be <= 0.0) return false;
+    const double by_gaps = slower(recent_.late + older_.late + unknown, gaps + unknown, may_be);
+    if (slower_by > std::min({by_gaps, by_prompts, by_first_tokens})) return false;
     return slower_by <= by_means ||
            (fuller.fullest_s > 0.0 && load * slower_by < kFull &&
             full_within_mean(fuller.fullest, p, slower_by * (1.0 - load) / (1.0 - load * slower_by) / more_));

@@ -23,11 +23,14 @@ namespace wattle::policy {
 /// `late_tokens` of gaps, of first tokens and of answers' mean gaps late, in addition to those late at the highest
 /// clock (mean gaps are approximated by means over as many steps as an answer has tokens). If none would be late, steps
 /// run at their least energy, but never so slowly that the instance could not sustain its load.
+///
+/// A step with a prompt that has to run faster than the one before begins at that one's clock. Its gaps are late if it
+/// cannot be raised in time, and so the price counts them (docs/decisions/0050).
 class TimePrice {
  public:
   /// `clocks` ascending, at least one. `late_tokens` in (0, 1). `spec` has an objective for gaps or their mean, and
-  /// beliefs of latency and power.
-  TimePrice(std::span<const MegaHertz> clocks, double late_tokens, const InstanceSpec& spec);
+  /// beliefs of latency and power. `clock_delay`: from a command until the clock changes; zero: at once.
+  TimePrice(std::span<const MegaHertz> clocks, double late_tokens, const InstanceSpec& spec, Span clock_delay = {});
 
   struct Choice {
     MegaHertz clock;
@@ -73,6 +76,8 @@ class TimePrice {
     double at_max = 0.0;               ///< at the highest clock
     double load_at_max = 0.0;          ///< its part that grows with the load, in seconds of steps
     std::array<double, kPrices> at{};  ///< at the clocks of each price
+    std::array<double, kPrices>
+        raised_late{};  ///< gaps that the highest clock, from the clock of this price, makes late
     // The longest full step with decodes, by its time at the highest clock; 0: there was none.
     double fullest_s = 0.0;
     StepShape fullest;
@@ -93,6 +98,8 @@ class TimePrice {
   /// `more` times as many decodes.
   [[nodiscard]] bool full_within_mean(const StepShape& fullest, std::size_t price, double more) const;
   void note(Instant now);
+  /// Counts the gaps of the step that begins which no raise from the clocks of the step before makes on time.
+  void note_raise();
   void note_answer(double steps, double seconds, double at_max_s);
   void set_price(Instant now);
 
@@ -101,6 +108,7 @@ class TimePrice {
   Span itl_;       ///< of each gap; max(): none
   Span mean_gap_;  ///< of an answer's mean
   Span ttft_;
+  Span clock_delay_;
   const LatencyModel* latency_;
   const PowerModel* power_;
   Costs lightest_;  ///< of a step of one request
@@ -136,6 +144,7 @@ class TimePrice {
   std::size_t clock_ = 0;
   Costs step_;
   Choices choices_{};
+  std::size_t within_gap_ = 0;  ///< the lowest clock at which they are within itl_, else the highest
 
   // Of the fullest step, for set_price().
   Costs full_;

@@ -50,12 +50,12 @@ class Running {
  public:
   explicit Running(double late_tokens, double ms_per_request = 0.0)
       : Running(gaps(Span::ms(50)), late_tokens, ms_per_request) {}
-  Running(const Slo& slo, double late_tokens, double ms_per_request)
+  Running(const Slo& slo, double late_tokens, double ms_per_request, Span clock_delay = {})
       : late_tokens_(late_tokens), steps_(ms_per_request) {
     spec_.beliefs.latency = &steps_;
     spec_.beliefs.power = &draw_;
     spec_.slo = slo;
-    price_.emplace(kClocks, late_tokens, spec_);
+    price_.emplace(kClocks, late_tokens, spec_, clock_delay);
   }
   MegaHertz step(std::int32_t requests, std::int64_t prompt = 0, std::int32_t waiting = 0, bool full = false) {
     StepShape shape;
@@ -131,6 +131,19 @@ TEST(TimePrice, AShareOfLateGapsBuysASlowdown) {
   EXPECT_EQ(clock(0.0001), kHigh);
   EXPECT_EQ(clock(0.4), kLow);
   EXPECT_EQ(clock(0.04), kMiddle) << "nearly half as many again: steps take a sixth longer, and more requests run";
+}
+
+TEST(TimePrice, StepsBeforeAPromptAreFastEnoughForItsRaise) {
+  // One step in eleven has 350 prompt tokens and takes 45 ms of the 50 at the high clock, 52.5 and 67.5 at the others.
+  const auto clock = [](Span delay, double late_tokens) {
+    return Running(gaps(Span::ms(50)), late_tokens, 0.0, delay).run(5'000, 10, 350);
+  };
+  EXPECT_EQ(clock(Span(), 0.005), kLow) << "raised at once";
+  EXPECT_EQ(clock(Span::ms(10), 0.005), kLow) << "48.3 ms if raised from the low clock";
+  EXPECT_EQ(clock(Span::ms(23), 0.005), kMiddle) << "52.7, and 48.3 from the middle one";
+  EXPECT_EQ(clock(Span::ms(40), 0.005), kHigh) << "50.7 from the middle one";
+  EXPECT_EQ(clock(Span::ms(40), 0.2), kLow) << "9 % of gaps may be late";
+  EXPECT_EQ(Running(gaps(Span::ms(40)), 0.2, 0.0, Span::ms(40)).run(5'000, 10, 350), kLow) << "late at any clock";
 }
 
 TEST(TimePrice, AnswersKeepTheirMeanGap) {
