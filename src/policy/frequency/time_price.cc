@@ -32,6 +32,9 @@ constexpr double kBehind = 0.75;
 /// An instance with a higher load than this, at its highest clock, counts as full.
 constexpr double kFull = 0.95;
 
+/// Part of the permitted share of late gaps that is always left to the price.
+constexpr double kPricesPart = 1e-3;
+
 /// Price as a share of the instance's full power: 1/4096 to 11, in steps of sqrt(2).
 double share(std::size_t price) { return std::exp2(0.5 * static_cast<double>(price) - 12.0); }
 
@@ -55,6 +58,7 @@ TimePrice::TimePrice(std::span<const MegaHertz> clocks, double late_tokens, cons
   for (Costs* costs : {&step_, &full_, &lightest_}) {
     for (auto* of : {&costs->seconds, &costs->efforts, &costs->costs}) of->resize(clocks_.size());
   }
+  for (Work* work : {&recent_, &older_}) work->raised_late.resize(clocks_.size());
   StepShape lightest;
   lightest.decode_requests = 1;
   weigh(lightest, lightest_);
@@ -92,9 +96,10 @@ TimePrice::Choice TimePrice::choose(const Next& next, Instant now) {
     recent_.fullest_requests = requests_;
   }
   choose_by_price(step_, requests_, choices_);
+  unraised_ = choices_[price_];
+  for (std::size_t& choice : choices_) choice = std::max(choice, floor_);
   clock_ = choices_[price_];
-  within_gap_ = 0;
-  while (within_gap_ + 1 < clocks_.size() && step_.seconds[within_gap_] > itl_.seconds()) ++within_gap_;
+  while (unraised_ + 1 < clocks_.size() && step_.seconds[unraised_] > itl_.seconds()) ++unraised_;
   if (shape.prefill_requests > 0 && ttft_ < Span::max()) {
     // The prompt's own step is limited by its budget, not by the price.
     const double at_max_s = std::max(next.waited, kShortest).seconds() / more_;
@@ -106,10 +111,10 @@ TimePrice::Choice TimePrice::choose(const Next& next, Instant now) {
 void TimePrice::note_raise() {
   if (clock_delay_ <= Span() || step_.seconds.front() <= itl_.seconds()) return;
   const Span raised = Span::from_seconds(step_.seconds.back());
-  for (std::size_t p = 0; p < kPrices; ++p) {
-    const Span present = Span::from_seconds(step_.seconds[std::max(choices_[p], within_gap_)]);
-    if (present <= itl_ || raised_time(present, raised, clock_delay_) <= itl_) return;  // nor at higher prices
-    recent_.raised_late[p] += decodes_;
+  for (std::size_t c = 0; c < clocks_.size(); ++c) {
+    const Span present = Span::from_seconds(step_.seconds[std::max(c, unraised_)]);
+    if (present <= itl_ || raised_time(present, raised, clock_delay_) <= itl_) return;  // nor from higher clocks
+    recent_.raised_late[c] += decodes_;
   }
 }
 
@@ -152,8 +157,11 @@ void TimePrice::pause(Instant now) {
 void TimePrice::note(Instant now) {
   if (now - recent_since_ >= kBucket) {
     recent_.lasted = now - recent_since_;
-    older_ = recent_;
+    std::swap(older_, recent_);
+    auto zeros = std::move(recent_.raised_late);
+    std::ranges::fill(zeros, 0.0);
     recent_ = {};
+    recent_.raised_late = std::move(zeros);
     recent_since_ = now;
   }
   if (!running_ || now <= since_) return;
@@ -200,6 +208,15 @@ bool TimePrice::full_within_mean(const StepShape& fullest, std::size_t price, do
   return latency_->step_time(shape, clocks_[full_choices_[price]]) <= mean_gap_;
 }
 
+double TimePrice::set_floor(double gaps) {
+  const auto late = [&](std::size_t c) {
+    return (recent_.raised_late[c] + older_.raised_late[c]) / std::max(gaps, 1.0);
+  };
+  floor_ = 0;
+  while (floor_ + 1 < clocks_.size() && late(floor_) > late_tokens_) ++floor_;
+  return std::max(late_tokens_ - late(floor_), kPricesPart * late_tokens_);
+}
+
 // Let s be the mean step time relative to the highest clock and r the share of time that the load takes there. Then
 // s (1 - r) / (1 - r s) times as many requests are running, and as many times more gaps are late: a request's steps are
 // s times longer, and with more requests running each step is longer again. Mean gaps grow by the same factor.
@@ -232,6 +249,7 @@ void TimePrice::set_price(Instant now) {
     const double longer = borne.most_beyond(late_tokens_, Span::s(1)).seconds();
     return longer / (1.0 - load + load * longer);
   };
+  const double by_gaps = slower(recent_.late + older_.late + unknown, gaps + unknown, set_floor(gaps));
   const double by_prompts = slower(recent_.late_prompts + older_.late_prompts, prompts, late_tokens_);
   const double by_means = grown_to(borne_);
   const double by_first_tokens = grown_to(first_borne_);
@@ -242,9 +260,6 @@ void TimePrice::set_price(Instant now) {
   }
   const auto keeps = [&](std::size_t p) {
     const double slower_by = (recent_.at[p] + older_.at[p]) / at_max;
-    const double may_be = late_tokens_ - (recent_.raised_late[p] + older_.raised_late[p]) / std::max(gaps, 1.0);
-    if (may_be <= 0.0) return false;
-    const double by_gaps = slower(recent_.late + older_.late + unknown, gaps + unknown, may_be);
     if (slower_by > std::min({by_gaps, by_prompts, by_first_tokens})) return false;
     return slower_by <= by_means ||
            (fuller.fullest_s > 0.0 && load * slower_by < kFull &&

@@ -24,8 +24,9 @@ namespace wattle::policy {
 /// clock (mean gaps are approximated by means over as many steps as an answer has tokens). If none would be late, steps
 /// run at their least energy, but never so slowly that the instance could not sustain its load.
 ///
-/// A step with a prompt that has to run faster than the one before begins at that one's clock. Its gaps are late if it
-/// cannot be raised in time, and so the price counts them (docs/decisions/0050).
+/// A step with a prompt that has to run faster than the one before begins at that one's clock, and its gaps are late if
+/// it cannot be raised in time. All steps run at least at the lowest clock from which that would have made no more than
+/// the permitted share of gaps late; the price gets the rest of the share (docs/decisions/0050).
 class TimePrice {
  public:
   /// `clocks` ascending, at least one. `late_tokens` in (0, 1). `spec` has an objective for gaps or their mean, and
@@ -76,8 +77,7 @@ class TimePrice {
     double at_max = 0.0;               ///< at the highest clock
     double load_at_max = 0.0;          ///< its part that grows with the load, in seconds of steps
     std::array<double, kPrices> at{};  ///< at the clocks of each price
-    std::array<double, kPrices>
-        raised_late{};  ///< gaps that the highest clock, from the clock of this price, makes late
+    std::vector<double> raised_late;   ///< by floor_: gaps late even if raised to the highest clock
     // The longest full step with decodes, by its time at the highest clock; 0: there was none.
     double fullest_s = 0.0;
     StepShape fullest;
@@ -102,6 +102,8 @@ class TimePrice {
   void note_raise();
   void note_answer(double steps, double seconds, double at_max_s);
   void set_price(Instant now);
+  /// Sets the lowest clock; returns the share of late gaps that it leaves to the price.
+  [[nodiscard]] double set_floor(double gaps);
 
   std::vector<MegaHertz> clocks_;
   double late_tokens_;
@@ -144,7 +146,8 @@ class TimePrice {
   std::size_t clock_ = 0;
   Costs step_;
   Choices choices_{};
-  std::size_t within_gap_ = 0;  ///< the lowest clock at which they are within itl_, else the highest
+  std::size_t unraised_ = 0;  ///< the lowest clock at the price within itl_, without floor_; else the highest
+  std::size_t floor_ = 0;     ///< the lowest clock for any step
 
   // Of the fullest step, for set_price().
   Costs full_;
