@@ -15,7 +15,7 @@ def child(of: int, name: str) -> int:
         try:
             with open(f"/proc/{pid}/stat") as stat, open(f"/proc/{pid}/cmdline") as words:
                 parent = int(stat.read().rsplit(")", 1)[1].split()[1])
-                if parent == of and words.read().split("\0")[1] == name:
+                if parent == of and words.read().split("\0")[1:2] == [name]:
                     return int(pid)
         except OSError:
             continue
