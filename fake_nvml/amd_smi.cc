@@ -6,7 +6,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <ctime>
 #include <list>
 #include <mutex>
 
@@ -68,13 +67,6 @@ Status enter(Handle handle, FaultPoint point, Board*& board, int& gpu) {
   if (at < s.gpus.data() || at >= s.gpus.data() + board->count()) return kInvalid;
   gpu = static_cast<int>(at - s.gpus.data());
   return from_nvml(board->take_fault(gpu, point));
-}
-
-void driver_call_delay(const Board& b, int gpu) {
-  const std::int64_t ns = (b.call_delay() + b.extra_delay(gpu)).ns();
-  timespec t{ns / 1'000'000'000, ns % 1'000'000'000};
-  while (nanosleep(&t, &t) != 0) {
-  }
 }
 
 std::uint32_t mhz(MegaHertz f) { return static_cast<std::uint32_t>(f.value()); }
@@ -196,7 +188,7 @@ AMD_SMI_EXPORT Status amdsmi_set_gpu_clk_limit(Handle handle, std::uint32_t type
   if (type != kClockGraphics) return kInvalid;
   if (limit == kLimitLeast) return kNotSupported;  // as on most cards
   const Status r = enter(handle, FaultPoint::Set, b, gpu);
-  if (b != nullptr) driver_call_delay(*b, gpu);
+  if (b != nullptr) b->block(gpu);
   if (r != kSuccess) return r;
   if (clock < mhz(b->clock_min()) || clock > mhz(b->clock_max())) return kInvalid;
   const MegaHertz most(static_cast<std::int32_t>(clock));
@@ -208,7 +200,7 @@ AMD_SMI_EXPORT Status amdsmi_set_gpu_perf_level(Handle handle, std::uint32_t lev
   Board* b = nullptr;
   int gpu = 0;
   const Status r = enter(handle, FaultPoint::Reset, b, gpu);
-  if (b != nullptr) driver_call_delay(*b, gpu);
+  if (b != nullptr) b->block(gpu);
   if (r != kSuccess) return r;
   if (level != kPerfLevelAuto) return kInvalid;
   b->reset_clocks(gpu);
@@ -266,7 +258,7 @@ AMD_SMI_EXPORT Status amdsmi_set_power_cap(Handle handle, std::uint32_t, std::ui
   if (r != kSuccess) return r;
   const Milliwatts limit(static_cast<std::int64_t>(cap_uw / 1000));
   if (limit < b->power_limit_min() || limit > b->power_limit_default()) return kInvalid;
-  driver_call_delay(*b, gpu);
+  b->block(gpu);
   b->set_power_limit(gpu, limit);
   return kSuccess;
 }

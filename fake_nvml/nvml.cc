@@ -104,13 +104,6 @@ Return get(Device device, const void* out, Board*& b) {
   return out == nullptr ? kInvalidArgument : enter(device, FaultPoint::Get, b);
 }
 
-void driver_call_delay(const Board& b, int gpu) {
-  const std::int64_t ns = (b.call_delay() + b.extra_delay(gpu)).ns();
-  timespec t{ns / 1'000'000'000, ns % 1'000'000'000};
-  while (nanosleep(&t, &t) != 0) {
-  }
-}
-
 Return copy_text(const std::string& text, char* out, unsigned int length) {
   if (out == nullptr) return kInvalidArgument;
   if (length <= text.size()) return kInsufficientSize;
@@ -308,7 +301,7 @@ NVML_EXPORT Return nvmlDeviceSetPowerManagementLimit(Device device, unsigned int
   const Return r = enter(device, FaultPoint::Set, b);
   if (r != kSuccess) return r;
   if (limit < mw(b->power_limit_min()) || limit > mw(b->power_limit_default())) return kInvalidArgument;
-  driver_call_delay(*b, device->index);
+  b->block(device->index);
   b->set_power_limit(device->index, Milliwatts(limit));
   return kSuccess;
 }
@@ -319,7 +312,7 @@ NVML_EXPORT Return nvmlDeviceSetGpuLockedClocks(Device device, unsigned int low,
   Board* b = nullptr;
   Return r = enter(device, FaultPoint::Set, b);
   // A failing call takes its time too: a driver that answers TIMEOUT did not do so at once.
-  if (b != nullptr) driver_call_delay(*b, device->index);
+  if (b != nullptr) b->block(device->index);
   if (r != kSuccess) return r;
   if (low > high || high > 1'000'000) return kInvalidArgument;
   b->lock_clocks(device->index, MegaHertz(static_cast<int>(low)), MegaHertz(static_cast<int>(high)));
@@ -329,7 +322,7 @@ NVML_EXPORT Return nvmlDeviceSetGpuLockedClocks(Device device, unsigned int low,
 NVML_EXPORT Return nvmlDeviceResetGpuLockedClocks(Device device) {
   Board* b = nullptr;
   const Return r = enter(device, FaultPoint::Reset, b);
-  if (b != nullptr) driver_call_delay(*b, device->index);
+  if (b != nullptr) b->block(device->index);
   if (r == kSuccess) b->reset_clocks(device->index);
   return r;
 }

@@ -95,10 +95,8 @@ class FaultTable : public testing::Test {
   std::string page_;
 };
 
-void short_times(GatewayOptions& options) {
-  options.client.head_timeout = Span::ms(100);
-  options.client.body_timeout = Span::ms(100);
-}
+void short_first_byte(GatewayOptions& options) { options.client.head_timeout = Span::ms(100); }
+void short_gap(GatewayOptions& options) { options.client.body_timeout = Span::ms(100); }
 
 void probing(GatewayOptions& options) {
   options.probe_health = true;
@@ -159,7 +157,7 @@ void FaultTable::before_first_byte() {
     with_first("answers 500 (relayed as it is)", broken.url(), true);
   }
   streamed("refuses the request (422, relayed as it is)", "refuse");
-  streamed("sends nothing for `--first-byte-timeout-s`", "silent", short_times);
+  streamed("sends nothing for `--first-byte-timeout-s`", "silent", short_first_byte);
   for (const bool whole : {false, true}) {
     Upstream second;
     Rig rig({Role::Colocated, Role::Colocated}, 64, "", [&](GatewayOptions& options, GatewayPolicies&) {
@@ -201,8 +199,8 @@ void FaultTable::in_its_stream() {
   streamed("ends the stream without `[DONE]`", "no-done");
   streamed("says that it failed, then `[DONE]` (relayed as it is)", "error-done");
   streamed("says `[DONE]`, and no choice had finished", "no-finish");
-  streamed("sends nothing for `--gap-timeout-s`", "park", short_times);
-  streamed("says `[DONE]`, and leaves its answer open for `--gap-timeout-s`", "stays-open", short_times);
+  streamed("sends nothing for `--gap-timeout-s`", "park", short_gap);
+  streamed("says `[DONE]`, and leaves its answer open for `--gap-timeout-s`", "stays-open", short_gap);
   {
     Rig rig({Role::Colocated}, 64, "", [](GatewayOptions& options, GatewayPolicies&) { probing(options); });
     wait_ready(rig, 1);
@@ -220,7 +218,7 @@ void FaultTable::prefill_and_decode() {
   const std::vector<Role> pair{Role::Prefill, Role::Decode};
   streamed("prefill refuses the request", "refuse", nullptr, pair);
   streamed("prefill dies with the request", "die", nullptr, pair);
-  streamed("prefill sends nothing for `--first-byte-timeout-s`", "silent", short_times, pair);
+  streamed("prefill sends nothing for `--first-byte-timeout-s`", "silent", short_first_byte, pair);
   streamed("prefill says nothing of its KV (decode computes the prompt again)", "no-params", nullptr, pair);
   {
     Upstream second;
@@ -232,7 +230,7 @@ void FaultTable::prefill_and_decode() {
         rig.upstream.seen_count() + second.seen_count());
   }
   streamed("decode dies in its stream", "die-midway", nullptr, pair);
-  streamed("decode sends nothing for `--gap-timeout-s`", "park", short_times, pair);
+  streamed("decode sends nothing for `--gap-timeout-s`", "park", short_gap, pair);
   {
     Rig rig(pair, 64, "",
             [](GatewayOptions& options, GatewayPolicies&) { options.workers.back().url = "http://127.0.0.1:1"; });
@@ -245,7 +243,6 @@ void FaultTable::clients() {
   heading("Clients");
   const auto client = [&](const std::string& fault, const std::string& bytes, const Change& change = nullptr) {
     Rig rig({Role::Colocated}, 1, "", [&](GatewayOptions& options, GatewayPolicies&) {
-      options.listen.header_timeout = options.listen.body_timeout = Span::ms(100);
       if (change) change(options);
     });
     net::RawClient raw(rig.gateway->port());
@@ -253,9 +250,11 @@ void FaultTable::clients() {
     const std::string answer = raw.all();
     row(fault, answer, rig, rig.upstream.seen_count());
   };
-  client("header byte by byte (slow-loris), beyond 10 s", "POST /v1/chat/completions HTTP/1.1\r\nHost:");
+  client("header byte by byte (slow-loris), beyond 10 s", "POST /v1/chat/completions HTTP/1.1\r\nHost:",
+         [](GatewayOptions& options) { options.listen.header_timeout = Span::ms(100); });
   client("body that does not come, beyond 60 s",
-         "POST /v1/completions HTTP/1.1\r\nHost: h\r\nContent-Length: 9\r\n\r\n{");
+         "POST /v1/completions HTTP/1.1\r\nHost: h\r\nContent-Length: 9\r\n\r\n{",
+         [](GatewayOptions& options) { options.listen.body_timeout = Span::ms(100); });
   client("garbage", "\x01\x02\x03\r\n\r\n");
   client("header above 32 KiB", "GET / HTTP/1.1\r\nHost: h\r\nX: " + std::string(40'000, 'x') + "\r\n\r\n");
   client("body above `--max-body-bytes`", Rig::post(std::string(5000, ' ')));

@@ -178,35 +178,38 @@ TEST(Faults, ALostEnginesWholeAnswersAreMadeElsewhereAndBegunStreamsEnd) {
 }
 
 TEST(Faults, WhileNoEngineIsThereRequestsWaitForOne) {
-  Rig rig({Role::Colocated}, 64, "", [](GatewayOptions& options, GatewayPolicies&) {
+  Upstream engine(false);
+  Rig rig({Role::Colocated}, 64, "", [&](GatewayOptions& options, GatewayPolicies&) {
+    options.workers.front().url = engine.url();
     options.unready_wait = Span::s(60);
     options.probe_health = true;
     options.health_period = Span::ms(20);
     options.probe_timeout = Span::ms(50);
   });
-  rig.upstream.answers_health = false;
-  await([&] { return rig.ask("GET /health HTTP/1.1\r\nHost: h\r\n\r\n").substr(9, 3) == "503"; });
+  EXPECT_EQ(rig.ask("GET /health HTTP/1.1\r\nHost: h\r\n\r\n").substr(9, 3), "503");
   net::RawClient client(rig.gateway->port());
   client.send(Rig::chat("", false));
   await([&] { return rig.gateway->counts().held >= 1; });
-  rig.upstream.answers_health = true;
+  engine.answers_health = true;
   EXPECT_EQ(client.response().substr(9, 3), "200");
   EXPECT_EQ(rig.settled().finished, 1);
 }
 
 TEST(Faults, TimeOutsAreSaidAndStopTheEngine) {
-  Rig rig({Role::Colocated}, 64, "", [](GatewayOptions& options, GatewayPolicies&) {
-    options.client.head_timeout = Span::ms(50);
-    options.client.body_timeout = Span::ms(50);
-  });
-  const std::string none = rig.ask(Rig::chat("silent", true));
+  Rig first_byte({Role::Colocated}, 64, "",
+                 [](GatewayOptions& options, GatewayPolicies&) { options.client.head_timeout = Span::ms(50); });
+  const std::string none = first_byte.ask(Rig::chat("silent", true));
   EXPECT_EQ(none.substr(9, 3), "504") << none;
   EXPECT_NE(none.find("timed out"), std::string::npos) << none;
-  const std::string half = rig.ask(Rig::chat("park", true), true);
+  Rig gap({Role::Colocated}, 64, "",
+          [](GatewayOptions& options, GatewayPolicies&) { options.client.body_timeout = Span::ms(50); });
+  const std::string half = gap.ask(Rig::chat("park", true), true);
   EXPECT_NE(half.find("t0"), std::string::npos) << half;
   EXPECT_NE(half.find("data: {\"error\":{\"message\":\"the engine failed: timed out\""), std::string::npos) << half;
-  await([&] { return rig.upstream.gone >= 2; });
-  EXPECT_EQ(rig.settled().failed, 2);
+  for (Rig* const rig : {&first_byte, &gap}) {
+    await([&] { return rig->upstream.gone >= 1; });
+    EXPECT_EQ(rig->settled().failed, 1);
+  }
 }
 
 TEST(Faults, StreamsOfAnEngineThatHangsEnd) {

@@ -168,11 +168,7 @@ TEST(Gateway, DrivesPrefillThenDecode) {
 
 TEST(Gateway, AdminPlaneListsAddsAndRemovesWorkers) {
   Rig rig;
-  const auto admin = [&](const std::string& bytes) {
-    net::RawClient client(rig.gateway->admin_port());
-    client.send(bytes);
-    return client.response();
-  };
+  const auto admin = [&](const std::string& bytes) { return rig.ask_admin(bytes); };
   EXPECT_NE(admin("GET /workers HTTP/1.1\r\nHost: h\r\n\r\n").find(R"("status":"ready")"), std::string::npos);
   const std::string body = R"({"url":")" + rig.upstream.other_url() + R"("})";
   EXPECT_EQ(admin(Rig::post(body, "/workers")).substr(9, 3), "202");
@@ -193,11 +189,7 @@ TEST(Gateway, AdminPlaneListsAddsAndRemovesWorkers) {
 
 TEST(Gateway, WorkersThatCameAndWentLeaveNoSeriesBehind) {
   Rig rig;
-  const auto admin = [&](const std::string& bytes) {
-    net::RawClient client(rig.gateway->admin_port());
-    client.send(bytes);
-    return client.response();
-  };
+  const auto admin = [&](const std::string& bytes) { return rig.ask_admin(bytes); };
   rig.ask(Rig::chat("die", false));
   rig.settled();
   const std::string before = Rig::body_of(rig.admin("/metrics"));
@@ -235,7 +227,6 @@ TEST(Gateway, LooksAtStreamsWhereNoStepReportsCome) {
   net::RawClient other(rig.gateway->port());
   other.send(Rig::chat("park", true));
   other.until("t0");
-  rig.ask(Rig::chat("", false));  // its arrival is what the view is refreshed for
   const auto view = rig.view();
   EXPECT_EQ(view["source"], "streams");
   EXPECT_EQ(view["telemetry"], "fresh");
@@ -243,8 +234,11 @@ TEST(Gateway, LooksAtStreamsWhereNoStepReportsCome) {
   EXPECT_EQ(view["kv_tokens"], 2 * (4 + 1)) << "prompt and first token of each";
   net::RawClient whole(rig.gateway->port());
   whole.send(Rig::chat("silent", false));
-  await([&] { return !rig.ask(Rig::chat("", false)).empty() && rig.view()["decode_requests"] == 3; });
-  EXPECT_EQ(rig.view()["waiting_requests"], 0) << "no first token of an answer that comes as a whole will be seen";
+  // No first token of an answer that comes as a whole will be seen.
+  EXPECT_TRUE(eventually([&] {
+    const auto now = rig.view();
+    return now["decode_requests"] == 3 && now["waiting_requests"] == 0;
+  }));
   whole.close();
   client.close();
   other.close();
@@ -259,15 +253,17 @@ TEST(Gateway, StepReportsGoBeforeStreamsUntilTheyStop) {
   report.shape.decode_kv_tokens = 700;
   report.kv_tokens = 900;
   report.clock = MegaHertz(1005);
-  const auto publish_until = [&](const auto& seen) {
+  const auto publish_until_shown = [&] {
+    nlohmann::json view;
     await([&] {
       publisher.publish(report, Instant());
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
-      return seen(rig.view());
+      view = rig.view();
+      return view["source"] == "step-reports";
     });
+    return view;
   };
-  publish_until([](const auto& view) { return view["source"] == "step-reports"; });
-  const auto view = rig.view();
+  const auto view = publish_until_shown();
   EXPECT_EQ(view["decode_requests"], 7);
   EXPECT_EQ(view["kv_tokens"], 900);
   EXPECT_EQ(view["clock_mhz"], 1005);
@@ -277,23 +273,19 @@ TEST(Gateway, StepReportsGoBeforeStreamsUntilTheyStop) {
   client.send(Rig::chat("park", true));
   client.until("t0");
   // Silence with a request in flight: lost, and what the streams show is better than what was reported long ago.
-  for (auto now = rig.view(); now["telemetry"] != "lost"; now = rig.view()) std::this_thread::yield();
+  await([&] { return rig.view()["telemetry"] == "lost"; });
   EXPECT_EQ(rig.view()["source"], "streams");
   EXPECT_EQ(rig.view()["decode_requests"], 1);
-  publish_until([](const auto& again) { return again["source"] == "step-reports"; });
-  EXPECT_EQ(rig.view()["decode_requests"], 7);
-  EXPECT_EQ(rig.view()["telemetry"], "fresh");
+  const auto again = publish_until_shown();
+  EXPECT_EQ(again["decode_requests"], 7);
+  EXPECT_EQ(again["telemetry"], "fresh");
   client.close();
   rig.settled();
 }
 
 TEST(Gateway, AWorkerThatStartsHasItsIdBeforeItsAddress) {
   Rig rig;
-  const auto admin = [&](const std::string& bytes) {
-    net::RawClient client(rig.gateway->admin_port());
-    client.send(bytes);
-    return client.response();
-  };
+  const auto admin = [&](const std::string& bytes) { return rig.ask_admin(bytes); };
   const auto put = [&](const std::string& body) {
     std::string bytes = Rig::post(body, "/workers/1");
     return admin(bytes.replace(0, 4, "PUT")).substr(9, 3);
@@ -346,11 +338,7 @@ TEST(Gateway, AWorkerThatStartsHasItsIdBeforeItsAddress) {
 TEST(Gateway, ARegistrationTakesOverTheStepReportsOfOneThatHasLeft) {
   auto publisher = telemetry::FpmPublisher::bind("tcp://127.0.0.1:*", "engine").value();
   Rig rig({Role::Colocated}, 64, publisher.endpoint());
-  const auto admin = [&](const std::string& bytes) {
-    net::RawClient client(rig.gateway->admin_port());
-    client.send(bytes);
-    return client.response();
-  };
+  const auto admin = [&](const std::string& bytes) { return rig.ask_admin(bytes); };
   const auto source_of = [&](const std::string& id) {
     return nlohmann::json::parse(Rig::body_of(rig.admin("/workers/" + id)))["view"]["source"].get<std::string>();
   };

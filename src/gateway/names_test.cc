@@ -14,6 +14,7 @@ class Names {
     url_ = url;
   }
   Result<net::Endpoint> look_up(std::string_view where) {
+    ++asked;
     const std::lock_guard lock(mutex_);
     if (url_.empty()) return external_failure(std::string(where), "cannot resolve it");
     auto found = net::resolve_endpoint(url_, where);
@@ -30,6 +31,8 @@ class Names {
       options.look_up = [this](std::string_view, std::string_view where) { return look_up(where); };
     };
   }
+
+  std::atomic<int> asked{0};
 
  private:
   std::mutex mutex_;
@@ -61,7 +64,7 @@ TEST(Names, NoWorkerIsFoundWhereNoneMayBe) {
     ASSERT_TRUE(options.worker_places.add("10.0.0.0/8", "--allow-worker"));
   });
   names.lead_to(rig.upstream.url());
-  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  await([&, before = names.asked.load()] { return rig.upstream.probes > 0 || names.asked >= before + 3; });
   EXPECT_FALSE(rig.ready(0));
   EXPECT_EQ(rig.upstream.probes, 0) << "nothing is sent there";
 }

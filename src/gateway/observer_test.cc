@@ -86,13 +86,14 @@ struct Collector {
 };
 
 std::function<void(GatewayOptions&, GatewayPolicies&)> traced(const std::string& url, double sample = 1.0,
-                                                              std::size_t queue = 4096) {
+                                                              std::size_t queue = 4096,
+                                                              Span export_timeout = Span::s(20)) {
   return [=](GatewayOptions& options, GatewayPolicies&) {
     options.observer.traces_endpoint = url;
     options.observer.traces_sample = sample;
     options.observer.queue = queue;
     options.observer.flush_period = Span::ms(5);
-    options.observer.export_timeout = Span::ms(100);
+    options.observer.export_timeout = export_timeout;
   };
 }
 
@@ -241,7 +242,7 @@ TEST(Observer, ACollectorThatIsAwayOrSlowCostsSpansAndNoRequest) {
   };
   Collector hung;
   hung.hangs = true;
-  Rig slow({Role::Colocated}, 64, "", traced(hung.url(), 1.0, 4));
+  Rig slow({Role::Colocated}, 64, "", traced(hung.url(), 1.0, 4, Span::ms(100)));
   all_answered(slow);
   await([&] { return counter(slow, "wattle_gateway_spans_dropped_total") >= kRequests; });
   EXPECT_EQ(counter(slow, "wattle_gateway_spans_exported_total"), 0);
@@ -282,7 +283,6 @@ TEST(Observer, WhatIsLeftGoesOutAtTheEnd) {
     Rig rig({Role::Colocated}, 64, "", [&](GatewayOptions& options, GatewayPolicies& policies) {
       traced(collector.url())(options, policies);
       options.observer.flush_period = Span::s(600);
-      options.observer.export_timeout = Span::s(5);
     });
     for (int i = 0; i < 3; ++i) rig.ask(Rig::chat("", false));
     rig.settled();

@@ -130,8 +130,10 @@ TEST(Paths, AnAnswerOfResponsesThatComesAsAWholeDecodes) {
   net::RawClient whole(rig.gateway->port()), embedding(rig.gateway->port());
   whole.send(Rig::post(R"({"model":"m","input":"x"})", "/v1/responses"));
   embedding.send(Rig::post(R"({"model":"m","input":"x"})", "/v1/embeddings"));
-  await([&] { return rig.view()["decode_requests"] == 1; });
-  EXPECT_EQ(rig.view()["waiting_requests"], 1);
+  EXPECT_TRUE(eventually([&] {
+    const auto view = rig.view();
+    return view["decode_requests"] == 1 && view["waiting_requests"] == 1;
+  }));
 }
 
 TEST(Paths, BrowsersMayReadWhereTheirOriginIsKnown) {

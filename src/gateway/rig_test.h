@@ -245,11 +245,12 @@ struct Rig {
     return stream ? client.until("0\r\n\r\n") : client.response();
   }
   /// The whole answer of the admin plane.
-  std::string admin(const std::string& path) {
+  std::string ask_admin(const std::string& bytes) {
     net::RawClient client(gateway->admin_port());
-    client.send("GET " + path + " HTTP/1.1\r\nHost: h\r\n\r\n");
+    client.send(bytes);
     return client.response();
   }
+  std::string admin(const std::string& path) { return ask_admin("GET " + path + " HTTP/1.1\r\nHost: h\r\n\r\n"); }
   static std::string body_of(const std::string& answer) { return answer.substr(answer.find("\r\n\r\n") + 4); }
   nlohmann::json view() { return nlohmann::json::parse(body_of(admin("/workers/0"))).at("view"); }
   /// Of all outcomes, once nothing is in flight.

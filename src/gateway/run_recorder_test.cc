@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -22,7 +23,8 @@ namespace wattle::gateway {
 namespace {
 
 struct Folder {
-  std::filesystem::path path = std::filesystem::temp_directory_path() / "wattle-recorder-test";
+  std::filesystem::path path =
+      std::filesystem::temp_directory_path() / ("wattle-recorder-test-" + std::to_string(::getpid()));
   Folder() { std::filesystem::remove_all(path); }
   ~Folder() { std::filesystem::remove_all(path); }
   [[nodiscard]] std::string text(const char* name) const { return read_file((path / name).string()).value(); }

@@ -94,7 +94,8 @@ TEST(Service, ARequestThatWaitedForTooLongIsGivenBackToTryAgain) {
   EXPECT_NE(answer.find("overloaded"), std::string::npos) << answer;
   EXPECT_EQ(rig.settled().rejected, 1);
   await([&] { return rig.upstream.gone >= 1; });  // the engine is rid of it
-  EXPECT_NE(rig.ask(Rig::chat("", true), true).find("[DONE]"), std::string::npos) << "others go on";
+  // Others go on, unless a busy machine lets them wait for as long.
+  await([&] { return rig.ask(Rig::chat("", true), true).find("[DONE]") != std::string::npos; });
 }
 
 TEST(Service, ABacklogIsSentToAnotherEngineAndEachRequestIsAnsweredOnce) {

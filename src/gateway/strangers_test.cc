@@ -14,11 +14,7 @@
 namespace wattle::gateway {
 namespace {
 
-std::string admin(Rig& rig, const std::string& bytes) {
-  net::RawClient client(rig.gateway->admin_port());
-  client.send(bytes);
-  return client.response();
-}
+std::string admin(Rig& rig, const std::string& bytes) { return rig.ask_admin(bytes); }
 
 std::string worker(const std::string& url, const std::string& rest = "") {
   return Rig::post(R"({"url":")" + url + "\"" + rest + "}", "/workers");

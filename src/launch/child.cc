@@ -34,10 +34,18 @@ std::string last_line(const std::string& file) {
   return last;
 }
 
-/// The arguments of a process, each followed by a 0; empty if there is none, or a zombie.
+/// The arguments of a process, each followed by a 0; empty if there is none, or a zombie, or one within its exec.
 std::string command_of(pid_t pid) {
   std::ifstream in(fmt::format("/proc/{}/cmdline", pid), std::ios::binary);
   return {std::istreambuf_iterator<char>(in), {}};
+}
+
+/// Whether there is such a process, and no zombie.
+bool lives(pid_t pid) {
+  std::ifstream in(fmt::format("/proc/{}/stat", pid));
+  const std::string stat{std::istreambuf_iterator<char>(in), {}};
+  const std::size_t name_end = stat.rfind(") ");
+  return name_end != std::string::npos && stat[name_end + 2] != 'Z' && stat[name_end + 2] != 'X';
 }
 
 /// After fork: calls that are safe there alone.
@@ -120,9 +128,9 @@ std::optional<Child> Child::adopt(const std::string& name, const std::vector<std
     });
   };
   // Our predecessor may have died while it started this one, which has not written its id yet, or is still a copy of
-  // it.
+  // it, or has no arguments yet: exec gives it its memory before them.
   for (std::int64_t waited_ms = 0; !found(); waited_ms += 10) {
-    const bool starts = access(trace.pid_file.c_str(), F_OK) == 0 && (pid <= 0 || !command.empty());
+    const bool starts = access(trace.pid_file.c_str(), F_OK) == 0 && (pid <= 0 || lives(pid));
     if (!starts || waited_ms * 1'000'000 >= kStartMost.ns()) return std::nullopt;
     usleep(10'000);
   }

@@ -1,11 +1,14 @@
 #include "launch/child.h"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 
 namespace wattle::launch {
 namespace {
@@ -22,15 +25,36 @@ struct LeftBehind : testing::Test {
     }
     std::filesystem::remove_all(folder);
   }
-  /// A child of a planner that has died: its id is in the file after a while, and its own command runs a while later.
+  /// A child of a planner that has died: its id is in the file after a while, then it has no arguments for a while, as
+  /// within exec, and its own command runs a while later.
   void start() {
     pid = fork();
     if (pid != 0) return;
     usleep(50'000);
     std::ofstream(trace.pid_file) << getpid() << std::endl;
+    unmap_arguments();
     usleep(100'000);
-    execl("/bin/sleep", "sleep", "31.5", nullptr);
+    const char* const nothing[] = {nullptr};
+    execle("/bin/sleep", "sleep", "31.5", nullptr, nothing);
     _exit(127);
+  }
+  /// Of this process: /proc/PID/cmdline is empty from now on.
+  static void unmap_arguments() {
+    std::ifstream in("/proc/self/stat");
+    std::string stat{std::istreambuf_iterator<char>(in), {}};
+    std::istringstream fields(stat.substr(stat.rfind(')') + 2));
+    constexpr int kBeforeArguments = 45;  // of those behind the name, as proc(5) has them
+    std::string skipped;
+    for (int i = 0; i < kBeforeArguments; ++i) fields >> skipped;
+    std::uintptr_t begin = 0, end = 0;
+    fields >> begin >> end;
+    const auto page = static_cast<std::uintptr_t>(getpagesize());
+    begin -= begin % page;
+    if (munmap(reinterpret_cast<void*>(begin), end - begin) != 0) _exit(126);  // NOLINT: an address from the kernel
+  }
+  [[nodiscard]] bool without_arguments() const {
+    std::ifstream in("/proc/" + std::to_string(pid) + "/cmdline", std::ios::binary);
+    return in.peek() == std::ifstream::traits_type::eof();
   }
   [[nodiscard]] std::optional<Child> adopt(const std::vector<std::string>& arguments) const {
     return Child::adopt("engine", arguments, folder + "/log", trace);
@@ -43,6 +67,7 @@ struct LeftBehind : testing::Test {
 
 TEST_F(LeftBehind, IsAdoptedEvenWhereItHasHardlyBegun) {
   start();
+  while (!without_arguments()) usleep(1'000);
   auto child = adopt({"31.5"});
   ASSERT_TRUE(child.has_value());
   EXPECT_EQ(child->pid(), pid);

@@ -7,6 +7,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -79,7 +80,9 @@ class RawClient {
  private:
   bool fill() {
     char buffer[4096];
-    const ssize_t n = ::recv(fd_, buffer, sizeof buffer, 0);
+    ssize_t n = -1;
+    do n = ::recv(fd_, buffer, sizeof buffer, 0);
+    while (n < 0 && errno == EINTR);  // with a time-out it does not go on by itself where the process was stopped
     if (n <= 0) return false;
     pending_.append(buffer, static_cast<std::size_t>(n));
     return true;

@@ -42,6 +42,12 @@ std::int64_t monotonic_ns() {
   return std::int64_t{t.tv_sec} * 1'000'000'000 + t.tv_nsec;
 }
 
+void sleep_ns(std::int64_t ns) {
+  timespec t{ns / 1'000'000'000, ns % 1'000'000'000};
+  while (nanosleep(&t, &t) != 0) {
+  }
+}
+
 }  // namespace
 
 /// One GPU's state; a writer fills the inactive slot and flips, so a killed writer leaves nothing half-done.
@@ -225,7 +231,6 @@ MegaHertz Board::clock_step() const { return MegaHertz(shared_->clock_step); }
 MegaHertz Board::memory_clock() const { return MegaHertz(shared_->memory_clock); }
 Milliwatts Board::power_limit_default() const { return Milliwatts(shared_->power_limit_mw); }
 Milliwatts Board::power_limit_min() const { return Milliwatts(shared_->power_limit_min_mw); }
-Span Board::call_delay() const { return Span(shared_->call_ns); }
 
 std::string Board::uuid(std::int32_t gpu) const {
   std::array<char, 48> text{};
@@ -382,8 +387,10 @@ std::int32_t Board::take_fault(std::int32_t gpu, FaultPoint point) {
 void Board::hang(std::int32_t gpu, Span extra) {
   shared_->gpus[static_cast<std::size_t>(gpu)].extra_delay_ns = extra.ns();
 }
-Span Board::extra_delay(std::int32_t gpu) const {
-  return Span(shared_->gpus[static_cast<std::size_t>(gpu)].extra_delay_ns);
+void Board::block(std::int32_t gpu) const {
+  sleep_ns(shared_->call_ns);
+  const std::int64_t begin = monotonic_ns();
+  while (monotonic_ns() - begin < shared_->gpus[static_cast<std::size_t>(gpu)].extra_delay_ns) sleep_ns(1'000'000);
 }
 
 CallCounts Board::calls(std::int32_t gpu) const {

@@ -72,7 +72,6 @@ class Board {
   [[nodiscard]] MegaHertz memory_clock() const;
   [[nodiscard]] Milliwatts power_limit_default() const;
   [[nodiscard]] Milliwatts power_limit_min() const;
-  [[nodiscard]] Span call_delay() const;
   /// CLOCK_MONOTONIC, the same in all processes; or the time a test has set.
   [[nodiscard]] Instant now() const;
 
@@ -98,14 +97,15 @@ class Board {
   [[nodiscard]] std::int32_t engine_pid(std::int32_t gpu) const;  ///< 0 = none
   [[nodiscard]] Milliwatts power_limit(std::int32_t gpu) const;
   void set_power_limit(std::int32_t gpu, Milliwatts limit);
+  /// Returns after as long as a set call blocks.
+  void block(std::int32_t gpu) const;
 
   // The tests' side.
   void inject(std::int32_t gpu, FaultPoint point, std::int32_t nvml_code, std::int32_t times = kFaultForever);
   /// The NVML code this call must fail with, 0 = none; consumes one of a counted fault.
   [[nodiscard]] std::int32_t take_fault(std::int32_t gpu, FaultPoint point);
-  /// Set calls block this much longer (a hung driver).
+  /// Set calls block this much longer (a hung driver), those that have begun, too: Span() lets them go on at once.
   void hang(std::int32_t gpu, Span extra);
-  [[nodiscard]] Span extra_delay(std::int32_t gpu) const;
   [[nodiscard]] CallCounts calls(std::int32_t gpu) const;
   /// Stops the board's time at `t` (not before its creation) for all processes; Instant::never() lets it run again.
   void set_time(Instant t);

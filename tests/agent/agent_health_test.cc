@@ -78,8 +78,8 @@ TEST_F(AgentHealth, AClockThatCannotBeReadIsNobodyElsesDoing) {
     await([&] { return board().clock(0).ceiling == MegaHertz(mhz); });
   };
   lease(1200);
-  await([&] { return running.get("/metrics").find("gpu_clock_mhz") != std::string::npos; });
-  std::this_thread::sleep_for(std::chrono::milliseconds(200));  // 1200 MHz have been read
+  const std::string clock = "wattle_agent_gpu_clock_mhz{gpu=\"" + board().uuid(0) + "\",instance=\"0\"} ";
+  await([&] { return running.get("/metrics").find(clock + "1200\n") != std::string::npos; });
   board().inject(0, virtual_gpu::FaultPoint::Get, node::nvml::kUnknown);
   const auto before = board().calls(0).sets;
   lease(600);

@@ -64,7 +64,7 @@ def main() -> None:
                   f"600 MHz: {slow_gap * 1e3:.2f} ms, {slow_watts:.1f} W")
             assert slow_gap > 1.2 * fast_gap, "a lower lock slows the tokens"
             assert slow_watts < 0.8 * fast_watts, "and lowers the watts"
-            assert metric(admin["admin"], "wattle_agent_reports_total") >= 200
+            eventually("it has heard of each step", lambda: metric(admin["admin"], "wattle_agent_reports_total") >= 200)
             assert get(admin["admin"] + "/health") == "ready\n"
             joules = metric(admin["admin"], "wattle_agent_gpu_energy_joules_total")
             assert joules > 0, joules

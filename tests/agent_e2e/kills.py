@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 
-from processes import PAGE, PATIENCE_S, REBOUND, a_node, answer, eventually, get, metric, refused
+from processes import PAGE, PATIENCE_S, REBOUND, a_node, answer, eventually, get, metric, refused, state_of
 
 
 def agent_words(fpm: str, nvml: str, folder: str, state: str = "state") -> list[str]:
@@ -130,10 +130,10 @@ def stopped(wattle: str, nvml: str) -> None:
         eventually("its guardian lets the GPU go", lambda: clock() == 1410)
         os.kill(agent.pid, signal.SIGCONT)
         eventually("it locks its clock again", lambda: clock() == 1005)
-        state = lambda: pathlib.Path(f"/proc/{said['guardian_pid']}/stat").read_text().rsplit(")", 1)[1].split()[0]
-        os.kill(said["guardian_pid"], signal.SIGSTOP)
+        guardian = said["guardian_pid"]
+        os.kill(guardian, signal.SIGSTOP)
         time.sleep(0.1)  # a signal takes effect in its time
-        eventually("the guardian is woken", lambda: state() != "T")
+        eventually("the guardian is woken", lambda: state_of(guardian) not in ("", "T"))
         agent.kill()
         eventually("and does its work", lambda: clock() == 1410)
     print("the GPU of a stopped agent runs at its own clock; a stopped guardian is woken")

@@ -104,6 +104,13 @@ def scratch():
         eventually(f"{folder} is gone", gone)
 
 
+def state_of(pid: int) -> str:
+    """The kernel's letter; empty: there is no such process."""
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        return pathlib.Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rsplit(")", 1)[1].split()[0]
+    return ""
+
+
 def stream_events(answer) -> Iterator[str]:
     """Yields "event" for each event with tokens of a streamed answer, then "done" or "error"."""
     for line in answer:

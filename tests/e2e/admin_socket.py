@@ -147,7 +147,7 @@ def main(folder):
     scenario = pathlib.Path(folder) / "one.toml"
     scenario.write_text(SCENARIO)
     start("planner", str(scenario), "--recipe", "static-max", "--gateway", f"unix:{path}", "--slot",
-                       f"0=0@{free_endpoint(folder)}", "--logs", folder, "--json",
+                       f"0=0@ipc://{folder}/fpm", "--logs", folder, "--json",
                        env=dict(os.environ, WATTLE_FAKE_NVML=os.path.join(folder, "board") + ",count=1"))
     eventually("the planner's engine serves", lambda: any(
         w["status"] == "ready" for w in json.loads(ask(path, "/workers")[1])["workers"]))
@@ -162,12 +162,6 @@ def sockets_of(pid):
         except OSError:
             continue
     return {m.group(1) for link in links if (m := re.fullmatch(r"socket:\[(\d+)\]", link))}
-
-
-def free_endpoint(folder):
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return f"tcp://127.0.0.1:{probe.getsockname()[1]}"
 
 
 try:

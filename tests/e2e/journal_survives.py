@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The gateway's journal outlives the gateway: a second after a request's end `wattle report` can read it, also after kill -9. A
-file that cannot be written further is reported by /health, /metrics and stderr at once, and requests continue."""
+"""The gateway's journal outlives the gateway: after a request's end `wattle report` can read it, also after kill -9. A file
+that cannot be written further is reported by /health, /metrics and stderr at once, and requests continue."""
 import http.client
 import json
 import pathlib
@@ -12,7 +12,7 @@ import tempfile
 import time
 from urllib.parse import urlsplit
 
-from processes import check
+from processes import check, eventually
 
 wattle = sys.argv[1]
 children = []
@@ -43,6 +43,16 @@ def complete(url):
     check(status == 200, f"status {status}: {answer}")
 
 
+def rows_of(directory):
+    return (directory / "requests.csv").read_text().splitlines()
+
+
+def reported(directory):
+    """What `wattle report` says of a run; None: it cannot be read yet."""
+    report = subprocess.run([wattle, "report", "--json", str(directory)], capture_output=True, text=True)
+    return json.loads(report.stdout)["runs"][0] if report.returncode == 0 else None
+
+
 def gateway(directory, **more):
     return start("gateway", "--json", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--model", "llama-3.1-8b",
                  "--worker", engine["url"], "--journal", str(directory), **more)
@@ -55,26 +65,26 @@ try:
         child, urls = gateway(run)
         for _ in range(3):
             complete(urls["url"])
-        time.sleep(1.0)  # the guaranteed delay
+        # While the gateway runs, not because it ends.
+        eventually("the requests are on disk", lambda: len(rows_of(run)) == 4, seen=lambda: rows_of(run))
+        eventually("so is the run's summary of them", lambda: (reported(run) or {"requests": {}})["requests"].get("finished") == 3)
         child.kill()
         child.wait()
-        rows = (run / "requests.csv").read_text().splitlines()
+        rows = rows_of(run)
         check(len(rows) == 4, f"after kill -9 requests.csv has {len(rows)} lines instead of a header and 3 rows")
-        report = subprocess.run([wattle, "report", "--json", str(run)], capture_output=True, text=True)
-        check(report.returncode == 0, f"wattle report: {report.stderr}")
-        said = json.loads(report.stdout)["runs"][0]
-        check(said["ended"] is False and said["requests"]["finished"] == 3, f"the report says {said}")
+        said = reported(run)
+        check(said and said["ended"] is False and said["requests"]["finished"] == 3, f"the report says {said}")
 
         child, urls = gateway(run, stderr=subprocess.PIPE)
         complete(urls["url"])
         child.terminate()
         _, words = child.communicate(timeout=30)
         check(str(run / "unended-1") in words, f"nothing says where the killed run's record is: {words}")
-        kept = (run / "unended-1" / "requests.csv").read_text().splitlines()
+        kept = rows_of(run / "unended-1")
         check(kept == rows, f"a restart keeps {len(kept)} of {len(rows)} lines of the killed run")
-        report = subprocess.run([wattle, "report", "--json", str(run / "unended-1")], capture_output=True, text=True)
-        check(report.returncode == 0 and json.loads(report.stdout)["runs"][0]["requests"]["finished"] == 3, f"{report}")
-        check(len((run / "requests.csv").read_text().splitlines()) == 2, "the new run has its own record")
+        said = reported(run / "unended-1")
+        check(said and said["requests"]["finished"] == 3, f"{said}")
+        check(len(rows_of(run)) == 2, "the new run has its own record")
         child, urls = gateway(run, stderr=subprocess.PIPE)
         child.terminate()
         _, words = child.communicate(timeout=30)
@@ -87,7 +97,7 @@ try:
         complete(urls["url"])
         first.terminate()
         first.communicate(timeout=30)
-        check(len((run / "requests.csv").read_text().splitlines()) == 3, "the first keeps its record")
+        check(len(rows_of(run)) == 3, "the first keeps its record")
 
         full = pathlib.Path(scratch) / "full"
         child, urls = gateway(full, file_bytes=2048, stderr=subprocess.PIPE)

@@ -144,7 +144,8 @@ def main() -> None:
                     return [next(float(line.rsplit(" ", 1)[1]) for line in text.splitlines()
                                  if line.startswith(f"vllm:request_prompt_tokens_{what}")) for what in ("sum", "count")]
 
-                time.sleep(0.5)  # until earlier requests have been counted
+                for thread in list(clients.threads):
+                    thread.join()  # earlier requests have been counted
                 small = tokens(0)
                 eventually("both are at work", lambda: tokens(0)[1] > small[1] + 5 and tokens(1)[1] > 5)
                 now = tokens(0)

