@@ -97,6 +97,13 @@ TEST(ShippedSpecs, GptOssWeighsWhatItsCheckpointDoes) {
   EXPECT_NEAR(llm->weight_bytes(), 65.3e9, 0.02 * 65.3e9) << "model card: 60.8 GiB";
 }
 
+TEST(ShippedSpecs, AnEightBitCheckpointsEmbeddingsKeepSixteenBits) {
+  auto llm = load_llm(kProject.find(Project::Kind::Llm, "llama-3.1-8b", "test").value());
+  ASSERT_TRUE(llm) << llm.error().message();
+  llm->dtype = Dtype::Fp8;
+  EXPECT_NEAR(llm->weight_bytes(), 9.08e9, 0.01 * 9.08e9) << "files of Llama-3.1-8B-Instruct-FP8";
+}
+
 TEST(ShippedSpecs, LlmParametersMatchThePublishedCounts) {
   for (const auto& [name, billions] : kPublishedBillions) {
     const auto file = kProject.find(Project::Kind::Llm, name, "test");

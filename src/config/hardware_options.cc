@@ -81,7 +81,7 @@ const std::vector<Option<LlmSpec>>& llm_options() {
       option("windowed_layers", &L::windowed_layers, "", {0, 10'000}, "Layers with a sliding window"),
       option("vocab", &L::vocab, "tokens", kWidth, "Vocabulary size").must(),
       option("tied_embeddings", &L::tied_embeddings, "Input and output embeddings share one matrix"),
-      option("dtype", &L::dtype, "Number format of the weights. With nvfp4, mxfp4 and int4 embeddings stay in 16 bits"),
+      option("dtype", &L::dtype, "Number format of the weights. Embeddings stay in 16 bits"),
       option("attention_dtype", &L::attention_weights, "Number format of the Q, K, V and O projections. none: dtype"),
       option("expert_dtype", &L::expert_weights, "Number format of the routed experts. none: dtype"),
       option("kv_dtype", &L::kv_dtype, "Number format of the KV cache: bf16 or fp8"),

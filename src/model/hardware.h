@@ -102,8 +102,6 @@ struct LlmSpec {
   [[nodiscard]] std::int32_t expert_ffn() const { return moe_ffn > 0 ? moe_ffn : ffn; }
   [[nodiscard]] Dtype attention_dtype() const { return attention_weights.value_or(dtype); }
   [[nodiscard]] Dtype expert_dtype() const { return expert_weights.value_or(dtype); }
-  /// Embeddings and the LM head of 4-bit checkpoints keep 16 bits.
-  [[nodiscard]] Dtype embedding_dtype() const { return four_bits(dtype) ? Dtype::Bf16 : dtype; }
 
   /// Parameters of one layer's attention (Q, K, V, O), of one FFN of this inner size, and of both embeddings. Norms,
   /// biases and routers are left out: below 0.1 % of any model known here.
@@ -145,7 +143,8 @@ struct LlmSpec {
   /// Bytes on one GPU if routed experts are split into `routed` parts and everything else into `other`.
   [[nodiscard]] double split_weight_bytes(double routed, double other) const {
     const double rest = layers * attention_parameters() * bytes_of(attention_dtype()) +
-                        shared_parameters() * bytes_of(dtype) + embedding_parameters() * bytes_of(embedding_dtype());
+                        shared_parameters() * bytes_of(dtype) +
+                        embedding_parameters() * bytes_of(Dtype::Bf16);  // whatever the checkpoint's format
     const double experts_bytes = routed_parameters() * bytes_of(expert_dtype());
     return routed == other ? (rest + experts_bytes) / other : rest / other + experts_bytes / routed;
   }
