@@ -81,7 +81,8 @@ std::vector<config::Option<EcoFreqOptions>> eco_freq_options() {
              "the first token. Off: all of it (paper)"),
       option("raises_take_time", &F::raises_take_time,
              "A command given as a step begins applies only after a while (clock.call_ms + clock.transition_ms): "
-             "predict steps accordingly. With late_tokens, keep clocks high enough for the next prompt. Off: paper"),
+             "predict steps accordingly. With late_tokens, clocks stay high enough for the next prompt, instead of for "
+             "dwell_ms. Off: paper"),
       option("raises_in_vain", &F::raises_in_vain,
              "When no clock meets the objective, use the highest, even if a lower one is as fast, for example because "
              "the engine's host CPU is the bottleneck (paper). Off: the lowest that is as fast"),
