@@ -309,6 +309,7 @@ config::LoadedScenario alone(const config::LoadedScenario& loaded, std::size_t p
   one.scenario.pools.front().count = 1;
   one.scenario.faults.clear();
   for (auto& site : one.scenario.sites) site.books = site.decisions = {};
+  for (auto& tenant : one.scenario.tenants) tenant.residency.clear();  // other sites have no engine then
   one.gpus = {loaded.gpus.at(pool)};
   return one;
 }

@@ -65,6 +65,20 @@ TEST(MaxLoad, APoolMayHaveItsOwnObjectiveAndOtherLengths) {
   EXPECT_GT(measured(tp4, {}).rate_per_s, tight.rate_per_s) << "a sixth of the prompt tokens";
 }
 
+TEST(MaxLoad, IsTheSameWhereverTenantsMayBeServed) {
+  auto resident = engine(2);
+  const MaxLoad anywhere = measured(resident, Span::s(25));
+  for (const char* name : {"here", "there"}) {
+    resident.scenario.sites.emplace_back();
+    resident.scenario.sites.back().name = name;
+    resident.scenario.tenants.emplace_back();
+    resident.scenario.tenants.back().name = name;
+  }
+  resident.scenario.pools[0].site = "here";
+  resident.scenario.tenants[1].residency = "there";
+  EXPECT_NEAR(measured(resident, Span::s(25)).rate_per_s, anywhere.rate_per_s, 0.1 * anywhere.rate_per_s);
+}
+
 TEST(MaxLoad, RefusesWhatNoLoadMeetsAndRolesWithoutOne) {
   auto tp1 = engine(1);
   MaxLoadOptions options;
