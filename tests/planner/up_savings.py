@@ -42,8 +42,8 @@ def main() -> None:
     up.send_signal(signal.SIGINT)
     said, _ = up.communicate(timeout=PATIENCE_S)
     saved = re.search(r"saved against static-max: (-?[0-9.]+) %", said)
-    # On a machine with time to spare it is below 6 %, on one that stops for moments more; with the 5,000 requests that Ctrl-C kept
-    # back in the reference it would be above 90 %.
+    # With the requests that Ctrl-C kept back in the reference no saving is stated. The figure itself grows where the machine stops
+    # for moments (below 6 % where it does not), so its bound is wide.
     assert up.returncode == 0 and saved and abs(float(saved[1])) < 50, said
 
     up, _ = until(3, "--for", "12s")
