@@ -162,7 +162,9 @@ std::vector<std::int32_t> find_tile_ends(std::span<const StepSample> samples) {
   best[0] = 0.0;
   for (std::size_t to = 1; to <= ends.size(); ++to) {
     for (std::size_t start = 0; start < to; ++start) {
-      if (sizes[to] - sizes[start] < 2) continue;  // one batch size does not tell requests from the constant
+      // One size does not tell requests from the constant, which matters wherever a tile has others.
+      const std::int32_t first = start == 0 ? 1 : ends[start - 1] + 1;
+      if (sizes[to] - sizes[start] < 2 && ends[to - 1] > first) continue;
       double cost = best[start] + price;
       for (const auto& [clock, sums] : prefix) {
         if (cost >= best[to]) break;

@@ -71,7 +71,7 @@ TEST(ShippedRecipes, SweetAndMaximumOfTheA100AreThePapersClocks) {
 }
 
 /// The search is from coarse to fine: here against all clocks, on every GPU and model of the scenarios.
-TEST(SweetClock, IsTheLeastOfAllClocks) {
+TEST(SweetClock, TakesTheLeastEnergyOfAllClocks) {
   for (const std::string& name : kProject.names(Project::Kind::Scenario)) {
     const auto scenario = config::load_scenario(name, {}, kProject);
     ASSERT_TRUE(scenario) << scenario.error().message();
@@ -95,7 +95,8 @@ TEST(SweetClock, IsTheLeastOfAllClocks) {
         return static_cast<double>(line.base + line.slope * batch * 1024) * static_cast<double>(line.power.value());
       };
       const auto clocks = supported_clocks(model->gpu());
-      EXPECT_EQ(calibrate::sweet_clock(*model, engine, role), *std::ranges::min_element(clocks, {}, effort)) << name;
+      const double least = effort(*std::ranges::min_element(clocks, {}, effort));
+      EXPECT_LT(effort(calibrate::sweet_clock(*model, engine, role)), 1.001 * least) << name;
     }
   }
 }
