@@ -59,7 +59,7 @@ TEST(LeastSquares, finds_the_parameters_of_a_curve_despite_wild_points) {
     for (std::size_t i = 0; i < xs.size(); ++i) r.push_back(p[0] * std::exp(-p[1] * xs[i]) - ys[i]);
     return r;
   };
-  const FitResult fit = fit_least_squares(parameters, residuals, 0.01, 60);
+  const FitResult fit = fit_least_squares(parameters, residuals, {.scale = 0.01, .iterations = 60});
   EXPECT_LT(fit.cost, fit.cost_before);
   EXPECT_NEAR(fit.values[0], 3.0, 0.15);
   EXPECT_NEAR(fit.values[1], 0.7, 0.07);
@@ -68,7 +68,7 @@ TEST(LeastSquares, finds_the_parameters_of_a_curve_despite_wild_points) {
 TEST(LeastSquares, stays_inside_the_bounds_and_where_the_prior_is_when_data_are_silent) {
   const std::vector<FitParameter> parameters{{0.5, 0.0, 1.0, 0.5, 0.1}, {0.3, 0.0, 1.0, 0.3, 0.1}};
   const auto residuals = [](const std::vector<double>& p) { return std::vector<double>{5.0 * (p[0] - 2.0)}; };
-  const FitResult fit = fit_least_squares(parameters, residuals, 1.0, 50);
+  const FitResult fit = fit_least_squares(parameters, residuals, {.scale = 1.0, .iterations = 50});
   EXPECT_NEAR(fit.values[0], 1.0, 0.02);
   EXPECT_NEAR(fit.values[1], 0.3, 1e-9);
 }

@@ -29,6 +29,7 @@ struct Stage {
   const char* needs;  ///< part of a set's name without which the stage is left out
   std::vector<const char*> factors;
   std::vector<Source> sources;
+  int other_starts = 0;  ///< where the rows leave several minima
 };
 
 /// Order of the fit: kernels give the rates, serving runs the overheads and the effect of the clock, power comes last.
@@ -60,7 +61,8 @@ const std::vector<Stage>& stages() {
         "decode_attention_clock_share", "step_gap_s", "sampling_ns_per_logit"},
        {{"/clock-sweep", "tpot_p99_ms", 1.0, 1},
         {"/clock-sweep", "ttft_p99_ms", 1.0, 1},
-        {"(kept busy)", "itl_p50_ms", 1.0, 1}}},
+        {"(kept busy)", "itl_p50_ms", 1.0, 1}},
+       8},
       // A ratio between two clocks says nothing about time that no clock touches.
       {"clock dependence of time",
        "",
@@ -86,7 +88,8 @@ const std::vector<Stage>& stages() {
         {"VoltanaLLM/fixed-clocks", "energy_j", 1.0, 4},
         {"facts/", "energy_ratio", 1.0, 1},
         {"facts/", "effective_mhz", 1.0, 1},
-        {"facts/", "power_w", 1.0, 1}}},
+        {"facts/", "power_w", 1.0, 1}},
+       8},
       // Rows at one clock, mostly of streaming kernels, do not separate a byte's energy from a busy unit's: a byte's is
       // the scaled value of the related card.
       {"power at the top clock",
@@ -169,45 +172,80 @@ std::vector<Used> choose(const Stage& stage, std::string_view gpu, const std::ve
   return used;
 }
 
-void run_stage(const Stage& stage, std::string_view gpu, const std::vector<Experiment>& experiments, unsigned threads,
-               FitOutcome& outcome) {
-  const bool wanted = std::ranges::any_of(experiments, [&](const Experiment& e) {
-    return e.gpu == gpu && e.fitted && e.set.find(stage.needs) != std::string::npos;
-  });
-  if (!wanted) return;
-  const std::vector<Used> used = choose(stage, gpu, experiments, outcome.notes);
-  if (used.empty()) return;
-  HardwareProfile base = outcome.profile;
-  std::vector<FitParameter> parameters;
-  std::vector<double HardwareProfile::*> members;
-  for (const char* key : stage.factors) {
-    for (const engine::ProfileField& field : engine::profile_fields()) {
-      if (std::string_view(field.key) != key || is_kept(gpu, field.member)) continue;
-      const double start = base.*(field.member);
-      parameters.push_back({start, field.low, field.high, start, 0.02});
-      members.push_back(field.member);
+/// The rows of one stage for one kind of GPU, and the factors that it moves.
+class StageProblem {
+ public:
+  StageProblem(const Stage& stage, std::string_view gpu, std::vector<Used> used, unsigned threads)
+      : used_(std::move(used)), threads_(threads) {
+    for (const char* key : stage.factors) {
+      for (const engine::ProfileField& field : engine::profile_fields()) {
+        if (std::string_view(field.key) == key && !is_kept(gpu, field.member)) fields_.push_back(field);
+      }
     }
   }
-  constexpr double kUnit = 10.0;   // residuals of a set add up to this squared per squared relative error
-  constexpr double kLinear = 0.2;  // beyond, outliers count linearly
-  const auto residuals = [&](const std::vector<double>& values) {
-    HardwareProfile profile = base;
-    for (std::size_t i = 0; i < values.size(); ++i) profile.*(members[i]) = values[i];
-    std::vector<std::vector<double>> parts(used.size());
-    side_by_side(threads, used.size(), [&](std::size_t i) {
-      const Experiment& e = *used[i].experiment;
+
+  /// Moves the stage's factors of `profile`.
+  FitResult fit(HardwareProfile& profile, int other_starts) const {
+    std::vector<FitParameter> parameters;
+    for (const engine::ProfileField& field : fields_) {
+      const double start = profile.*(field.member);
+      parameters.push_back({start, field.low, field.high, start, 0.02});
+    }
+    const auto of = [&](const std::vector<double>& values) { return residuals(with(profile, values)); };
+    const FitResult result = fit_least_squares(parameters, of, {.scale = kLinear, .other_starts = other_starts});
+    profile = with(profile, result.values);
+    return result;
+  }
+  [[nodiscard]] double cost(const HardwareProfile& profile) const {
+    return fit_least_squares({}, [&](const auto&) { return residuals(profile); }, {.scale = kLinear}).cost;
+  }
+
+ private:
+  static constexpr double kUnit = 10.0;   // residuals of a set add up to this squared per squared relative error
+  static constexpr double kLinear = 0.2;  // beyond, outliers count linearly
+
+  [[nodiscard]] HardwareProfile with(HardwareProfile profile, const std::vector<double>& values) const {
+    for (std::size_t i = 0; i < fields_.size(); ++i) profile.*(fields_[i].member) = values[i];
+    return profile;
+  }
+  [[nodiscard]] std::vector<double> residuals(const HardwareProfile& profile) const {
+    std::vector<std::vector<double>> parts(used_.size());
+    side_by_side(threads_, used_.size(), [&](std::size_t i) {
+      const Experiment& e = *used_[i].experiment;
       const std::vector<double> ours = e.simulate(profile, Rival{}).values;
       for (std::size_t q = 0; q < ours.size(); ++q) {
-        if (used[i].weights[q] <= 0.0) continue;
-        parts[i].push_back(std::log(ours[q] / e.quantities[q].measured) * used[i].weights[q] * kUnit);
+        if (used_[i].weights[q] <= 0.0) continue;
+        parts[i].push_back(std::log(ours[q] / e.quantities[q].measured) * used_[i].weights[q] * kUnit);
       }
     });
     std::vector<double> all;
     for (const auto& part : parts) all.insert(all.end(), part.begin(), part.end());
     return all;
-  };
-  const FitResult result = fit_least_squares(parameters, residuals, kLinear, 12);
-  for (std::size_t i = 0; i < members.size(); ++i) outcome.profile.*(members[i]) = result.values[i];
+  }
+
+  std::vector<Used> used_;
+  std::vector<engine::ProfileField> fields_;
+  unsigned threads_;
+};
+
+/// None: the kind has no rows for it. `notes`: the rows.
+std::optional<StageProblem> problem_of(const Stage& stage, std::string_view gpu,
+                                       const std::vector<Experiment>& experiments, unsigned threads,
+                                       std::vector<std::string>& notes) {
+  const bool wanted = std::ranges::any_of(experiments, [&](const Experiment& e) {
+    return e.gpu == gpu && e.fitted && e.set.find(stage.needs) != std::string::npos;
+  });
+  if (!wanted) return std::nullopt;
+  std::vector<Used> used = choose(stage, gpu, experiments, notes);
+  if (used.empty()) return std::nullopt;
+  return StageProblem(stage, gpu, std::move(used), threads);
+}
+
+void run_stage(const Stage& stage, std::string_view gpu, const std::vector<Experiment>& experiments, unsigned threads,
+               FitOutcome& outcome) {
+  const auto problem = problem_of(stage, gpu, experiments, threads, outcome.notes);
+  if (!problem) return;
+  const FitResult result = problem->fit(outcome.profile, stage.other_starts);
   outcome.notes.push_back(fmt::format("{}: robust cost {:.3f} -> {:.3f}", stage.name, result.cost_before, result.cost));
 }
 
@@ -236,6 +274,17 @@ bool experiments_with_kernel_power(std::string_view gpu, const std::vector<Exper
 }
 
 }  // namespace
+
+std::map<std::string, double> stage_costs(const engine::HardwareProfile& profile,
+                                          const std::vector<Experiment>& experiments, unsigned threads) {
+  std::map<std::string, double> costs;
+  std::vector<std::string> notes;
+  for (const Stage& stage : stages()) {
+    const auto problem = problem_of(stage, profile.gpu, experiments, threads, notes);
+    if (problem) costs[stage.name] = problem->cost(profile);
+  }
+  return costs;
+}
 
 std::vector<std::string> fit_order(const Catalog& catalog, const std::vector<std::string>& wanted) {
   std::set<std::string> needed(wanted.begin(), wanted.end());
@@ -292,6 +341,9 @@ FitOutcome fit_gpu(std::string_view gpu, const Catalog& catalog, const std::vect
     }
   }
   measured_range(gpu, experiments, outcome.profile);
+  for (const auto& [stage, cost] : stage_costs(outcome.profile, experiments, threads)) {
+    outcome.notes.push_back(fmt::format("{}: robust cost {:.3f} after all stages", stage, cost));
+  }
   std::set<std::string> sets;
   for (const std::string& note : outcome.notes) {
     const auto at = note.find(" rows of ");

@@ -1,5 +1,6 @@
 #pragma once
 // The fitting plan: which factors are fitted on which rows, in which order; the same for every GPU kind.
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,5 +22,10 @@ struct FitOutcome {
 /// their TDP, and say so. `catalog.profiles` must contain the kinds before it in fit_order.
 [[nodiscard]] FitOutcome fit_gpu(std::string_view gpu, const Catalog& catalog,
                                  const std::vector<Experiment>& experiments, unsigned threads);
+
+/// Robust cost of `profile` in each stage of the fit that its kind has rows for, by the stage's name: what the notes
+/// state "after all stages".
+[[nodiscard]] std::map<std::string, double> stage_costs(const engine::HardwareProfile& profile,
+                                                        const std::vector<Experiment>& experiments, unsigned threads);
 
 }  // namespace wattle::fidelity

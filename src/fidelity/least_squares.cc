@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/random.h"
+
 namespace wattle::fidelity {
 namespace {
 
@@ -77,9 +79,9 @@ class Problem {
     std::vector<double> gradient;  ///< downhill
   };
   /// Of the reweighted linear problem at `at`, where the residuals are `r`.
-  [[nodiscard]] Normal normal(const std::vector<double>& at, const std::vector<double>& r) const {
+  [[nodiscard]] Normal normal(const std::vector<double>& at, const std::vector<double>& r, double width) const {
     const std::size_t n = size();
-    const std::vector<std::vector<double>> columns = derivatives(at, r);
+    const std::vector<std::vector<double>> columns = derivatives(at, r, width);
     std::vector<double> weight(r.size());
     for (std::size_t k = 0; k < r.size(); ++k) weight[k] = 1.0 / std::sqrt(1.0 + (r[k] / scale_) * (r[k] / scale_));
     Normal made{std::vector<double>(n * n, 0.0), std::vector<double>(n, 0.0)};
@@ -100,12 +102,11 @@ class Problem {
   static double unit(const FitParameter& p, double value) { return (value - p.low) / (p.high - p.low); }
 
   [[nodiscard]] std::vector<std::vector<double>> derivatives(const std::vector<double>& at,
-                                                             const std::vector<double>& r) const {
-    constexpr double kStep = 0.03;  // runs with queues are not smooth: a wide step looks past their noise
+                                                             const std::vector<double>& r, double width) const {
     std::vector<std::vector<double>> columns;
     for (std::size_t j = 0; j < size(); ++j) {
       std::vector<double> moved = at;
-      const double step = moved[j] + kStep <= 1.0 ? kStep : -kStep;
+      const double step = moved[j] + width <= 1.0 ? width : -width;
       moved[j] += step;
       columns.push_back(residuals(moved));
       for (std::size_t k = 0; k < r.size(); ++k) columns[j][k] = (columns[j][k] - r[k]) / step;
@@ -138,36 +139,66 @@ std::vector<double> damped_step(const Problem::Normal& normal, const std::vector
   return next;
 }
 
-}  // namespace
+/// A point in units of the ranges, its residuals and its cost.
+struct Point {
+  std::vector<double> at;
+  std::vector<double> residuals;
+  double cost = 0.0;
+};
 
-FitResult fit_least_squares(const std::vector<FitParameter>& parameters,
-                            const std::function<std::vector<double>(const std::vector<double>&)>& residuals,
-                            double scale, int max_iterations) {
-  const Problem problem(parameters, residuals, scale);
-  std::vector<double> u = problem.start();
-  std::vector<double> r = problem.residuals(u);
-  FitResult result;
-  result.cost = result.cost_before = problem.cost(r, u);
+Point point(const Problem& problem, std::vector<double> at) {
+  std::vector<double> r = problem.residuals(at);
+  const double cost = problem.cost(r, at);
+  return {std::move(at), std::move(r), cost};
+}
+
+/// Levenberg-Marquardt from `from`, with differences over `width`.
+Point descend(const Problem& problem, Point from, double width, int max_iterations) {
   double damping = 1e-2;
-  for (double gain = 1.0; gain >= 5e-4 && result.iterations < max_iterations;) {
-    ++result.iterations;
-    const Problem::Normal normal = problem.normal(u, r);
+  double gain = 1.0;
+  for (int i = 0; i < max_iterations && gain >= 5e-4; ++i) {
+    const Problem::Normal normal = problem.normal(from.at, from.residuals, width);
     gain = 0.0;
     for (int attempt = 0; attempt < 8; ++attempt, damping *= 4.0) {
-      std::vector<double> next = damped_step(normal, u, damping);
+      std::vector<double> next = damped_step(normal, from.at, damping);
       if (next.empty()) continue;
-      std::vector<double> next_r = problem.residuals(next);
-      const double next_cost = problem.cost(next_r, next);
-      if (!(next_cost < result.cost)) continue;
-      gain = (result.cost - next_cost) / result.cost;
-      u = std::move(next);
-      r = std::move(next_r);
-      result.cost = next_cost;
+      Point there = point(problem, std::move(next));
+      if (!(there.cost < from.cost)) continue;
+      gain = (from.cost - there.cost) / from.cost;
+      from = std::move(there);
       damping = std::max(1e-6, damping * 0.3);
       break;
     }
   }
-  result.values = problem.values(u);
+  return from;
+}
+
+}  // namespace
+
+FitResult fit_least_squares(const std::vector<FitParameter>& parameters,
+                            const std::function<std::vector<double>(const std::vector<double>&)>& residuals,
+                            const FitEffort& effort) {
+  // Runs with queues are not smooth: a wide difference looks past their noise, a narrow one finds what it stepped over.
+  constexpr double kWidths[] = {0.03, 0.003};
+  constexpr double kSpread = 0.3;  // of the range, to either side: where other starts lie
+  const Problem problem(parameters, residuals, effort.scale);
+  const auto descended = [&](std::vector<double> from) {
+    Point at = point(problem, std::move(from));
+    for (const double width : kWidths) at = descend(problem, std::move(at), width, effort.iterations);
+    return at;
+  };
+  FitResult result;
+  result.cost_before = point(problem, problem.start()).cost;
+  Point best = descended(problem.start());
+  RandomStream random(1, "starts of a fit");
+  for (int i = 0; i < effort.other_starts; ++i) {
+    std::vector<double> from = best.at;
+    for (double& x : from) x = std::clamp(x + kSpread * (2.0 * random.uniform() - 1.0), 0.0, 1.0);
+    Point found = descended(std::move(from));
+    if (found.cost < best.cost) best = std::move(found);
+  }
+  result.values = problem.values(best.at);
+  result.cost = best.cost;
   return result;
 }
 

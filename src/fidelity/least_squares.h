@@ -17,13 +17,17 @@ struct FitResult {
   std::vector<double> values;
   double cost_before = 0.0;
   double cost = 0.0;
-  int iterations = 0;
 };
 
-/// `residuals` maps parameters to weighted residuals; NaN counts as zero. `scale`: residual at which the loss becomes
-/// linear.
+struct FitEffort {
+  double scale = 1.0;    ///< residual at which the loss becomes linear
+  int iterations = 12;   ///< at most, per start and width of differences
+  int other_starts = 0;  ///< around the best point so far, for costs with several minima
+};
+
+/// `residuals` maps parameters to weighted residuals; NaN counts as zero.
 [[nodiscard]] FitResult fit_least_squares(
     const std::vector<FitParameter>& parameters,
-    const std::function<std::vector<double>(const std::vector<double>&)>& residuals, double scale, int max_iterations);
+    const std::function<std::vector<double>(const std::vector<double>&)>& residuals, const FitEffort& effort);
 
 }  // namespace wattle::fidelity

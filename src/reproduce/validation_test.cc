@@ -1,4 +1,5 @@
 // The shipped profiles and docs/validation.md are reproduced by the commands that write them. Needs the data sets.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -9,6 +10,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/file.h"
 #include "config/locate.h"
 #include "fidelity/fit_plan.h"
 #include "reproduce/catalog.h"
@@ -97,6 +99,28 @@ TEST(Validation, a_new_fit_of_the_a100_is_no_better_than_the_shipped_profile) {
   const auto outcome = fidelity::fit_gpu("a100-80g", *catalog, all->experiments, 2);
   const double refitted = mean_log_error(all->experiments, "a100-80g", outcome.profile);
   EXPECT_LT(mean_log_error(all->experiments, "a100-80g", shipped), refitted * 1.03);
+}
+
+/// A profile that was fitted before the model or its rows changed states costs that are no longer its own.
+TEST(Validation, the_shipped_profiles_fit_as_well_as_they_say) {
+  if (config::data_dir().empty()) GTEST_SKIP() << "WATTLE_DATA is not set";
+  const auto catalog = load_catalog(config::project());
+  ASSERT_TRUE(catalog) << catalog.error().message();
+  const auto all = fidelity::collect(config::data_dir(), *catalog);
+  ASSERT_TRUE(all) << all.error().message();
+  std::size_t compared = 0;
+  for (const auto& [gpu, profile] : catalog->profiles) {
+    const auto file = config::project().find(config::Project::Kind::Profile, gpu, "");
+    ASSERT_TRUE(file) << file.error().message();
+    const auto text = read_file(*file);
+    ASSERT_TRUE(text) << text.error().message();
+    for (const auto& [stage, cost] : fidelity::stage_costs(profile, all->experiments, 2)) {
+      const std::string note = fmt::format("# {}: robust cost {:.3f} after all stages\n", stage, cost);
+      EXPECT_NE(text->find(note), std::string::npos) << gpu << ": " << note << "is not what it says: run wattle fit";
+      ++compared;
+    }
+  }
+  EXPECT_GE(compared, 20U);
 }
 
 /// The fit sees the experiment that `wattle reproduce` and `wattle sim` run: the same engines, the same lengths.
