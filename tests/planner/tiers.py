@@ -69,7 +69,7 @@ def check_journal(folder: str, sent: int) -> None:
     assert {pool for tier, pool, _ in sent_to if tier == STRICT} == {STRICT_POOL}, sent_to
     own = [at for tier, pool, at in sent_to if (tier, pool) == (LOOSE, LOOSE_POOL)]
     meanwhile = [pool for tier, pool, at in sent_to if tier == LOOSE and own[0] <= at <= own[-1]]
-    assert len(meanwhile) > 2 * BUSY_PER_S and meanwhile.count(LOOSE_POOL) > 0.8 * len(meanwhile), (meanwhile.count(LOOSE_POOL), len(meanwhile))
+    assert len(meanwhile) > BUSY_PER_S and meanwhile.count(LOOSE_POOL) > 0.8 * len(meanwhile), (meanwhile.count(LOOSE_POOL), len(meanwhile))
 
 
 def main() -> None:
