@@ -64,7 +64,7 @@ nlohmann::ordered_json job_of(const WorkerState& state, std::int32_t requests, i
 
 const char* status_of(const WorkerState& state) {
   if (state.starting) return "starting";
-  return state.removed ? "removed" : (state.up ? "ready" : "not_ready");
+  return state.removed ? "removed" : (state.up && !state.foreign ? "ready" : "not_ready");
 }
 
 }  // namespace
@@ -114,6 +114,7 @@ std::string AdminApi::metrics_text() {
     report_to_command_ns = control_.report_to_command_ns();
     extras.used = ledger_.consumption([this](TenantId tenant) { return tenants_.name_of(tenant); });
     extras.unmetered_workers = workers_.unmetered(core, now);
+    extras.foreign_workers = workers_.foreign();
     extras.unmetered_requests = ledger_.unmetered_requests();
     extras.by_model = ledger_.by_model(options_.models, [this](TenantId tenant) { return tenants_.name_of(tenant); });
     for (const auto& state : workers_.states()) {

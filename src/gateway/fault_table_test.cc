@@ -157,6 +157,16 @@ void FaultTable::before_first_byte() {
     with_first("answers 500 (relayed as it is)", broken.url(), true);
   }
   streamed("refuses the request (422, relayed as it is)", "refuse");
+  for (const bool alone : {false, true}) {
+    Upstream second;
+    Rig rig(alone ? std::vector{Role::Colocated} : std::vector{Role::Colocated, Role::Colocated}, 64, "",
+            [&](GatewayOptions& options, GatewayPolicies&) { options.workers.back().url = second.url(); });
+    (alone ? second : rig.upstream).other_model = true;
+    const std::string answer = stream(rig, "");
+    row(alone ? "answers 404, no other (sent to it three times more, relayed as it is)"
+              : "answers 404: it was started again with another model; another is there",
+        answer, rig, rig.upstream.seen_count() + second.seen_count());
+  }
   streamed("sends nothing for `--first-byte-timeout-s`", "silent", short_first_byte);
   for (const bool whole : {false, true}) {
     Upstream second;

@@ -143,11 +143,11 @@ struct Gateway::Impl {
   void make_decks() {
     for (int i = 0; i < pool.size(); ++i) {
       pool.at(i).run([&] { clients.push_back(std::make_unique<net::HttpClient>(pool.at(i), options.client)); });
-      contexts.push_back(std::make_unique<RelayContext>(
-          RelayContext{*clients.back(), control, metrics, metrics.of_loop(), prompts, objectives,
-                       options.client.head_timeout, [this](InstanceId id) { workers.refused_connection(id); },
-                       options.via, options.contract, options.engine_priority, options.keys != nullptr,
-                       std::mt19937_64(std::random_device{}()), observer.get(), lengths.get()}));
+      contexts.push_back(std::make_unique<RelayContext>(RelayContext{
+          *clients.back(), control, metrics, metrics.of_loop(), prompts, objectives, options.client.head_timeout,
+          [this](InstanceId id) { workers.refused_connection(id); },
+          [this](InstanceId id) { workers.denied_model(id); }, options.via, options.contract, options.engine_priority,
+          options.keys != nullptr, std::mt19937_64(std::random_device{}()), observer.get(), lengths.get()}));
     }
   }
 

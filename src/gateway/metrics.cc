@@ -247,6 +247,8 @@ std::string GatewayMetrics::text(const journal::RequestCounts& counts, const std
   fmt::format_to(std::back_inserter(out),
                  "wattle_gateway_report_to_command_seconds_sum {}\nwattle_gateway_report_to_command_seconds_count {}\n",
                  static_cast<double>(report_to_command_ns.sum()) * 1e-9, report_to_command_ns.count());
+  number("wattle_gateway_workers_of_other_models", "gauge",
+         "Workers that are up, have other models than stated, and get no requests", extras.foreign_workers);
   number("wattle_gateway_unmetered_workers", "gauge",
          "Workers whose energy nobody meters now: no agent, or one that is away", extras.unmetered_workers);
   number("wattle_gateway_unmetered_requests_total", "counter",

@@ -56,6 +56,7 @@ class GatewayMetrics {
     journal::Consumption used;
     std::int64_t unmetered_requests = 0;
     std::int64_t unmetered_workers = 0;
+    std::int64_t foreign_workers = 0;
     std::int64_t resent = 0;
     std::optional<RequestObserver::Counts> observed;  ///< none: requests are not observed
     std::int64_t log_dropped = 0;                     ///< lines of the process's log

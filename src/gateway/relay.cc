@@ -20,7 +20,7 @@ namespace {
 constexpr std::size_t kUnsentMax = 256 * 1024;  ///< a slower client stops us reading from the engine
 constexpr std::size_t kPrefillAnswerMax = 4 << 20;
 constexpr std::size_t kCarry = 512;
-constexpr std::int32_t kRefusalsMost = 3;  ///< of connections, for one request
+constexpr std::int32_t kRefusalsMost = 3;  ///< by engines that have computed nothing, for one request
 constexpr std::size_t kHeldMax = 4 << 20;  ///< of an answer whose client asks for its energy
 /// The engine alone knows how many tokens a prompt and its answer have.
 constexpr const char *kUsage = R"(,"stream_options":{"include_usage":true})",
@@ -207,6 +207,7 @@ void Relay::on_head(int status, const net::HeaderFields& headers, std::int64_t c
   const auto load = worker_->load_reports ? telemetry::read_orca(headers.get("endpoint-load-metrics")) : std::nullopt;
   if (load) context_.control.gauges(worker_->id, *load, now());
   if (leg_ == Leg::Prefill && status == 200) return;
+  if (denied_model(status, *worker_)) return;
   if (status != 200) drop_prefill_leg();
   leg_ = Leg::Final;  // an error of the prefill leg goes to the client as it is
   whole_left_ = content_length;
@@ -253,6 +254,12 @@ void Relay::on_withdraw() {
                      worker_->role == Role::Colocated && (status_ == 0 || status_ == 200);
   if (taken) take_back();
   context_.control.withdrawn(request_.id, taken);
+}
+
+bool Relay::denied_model(int status, const Worker& worker) {
+  if (status != 404 || !net::is_completion(path_)) return false;
+  context_.denied(worker.id);
+  return try_another(worker.id, false);
 }
 
 bool Relay::try_another(InstanceId lost, bool sent) {

@@ -32,6 +32,7 @@ struct RelayContext {
   const Objectives& objectives;
   Span first_byte_timeout;                      ///< from a request's arrival, over all engines that are tried
   std::function<void(InstanceId)> worker_down;  ///< a connection to it was refused
+  std::function<void(InstanceId)> denied;       ///< it has answered 404 to a request for one of its models
   std::string_view via;                         ///< GatewayOptions::via
   PdContract contract = PdContract::Nixl;
   bool engine_priority = false;
@@ -132,6 +133,8 @@ class Relay final : public Stream, public net::ResponseHandler, public std::enab
   /// The last event of the stream has been sent to the client.
   [[nodiscard]] bool all_said() const { return events_ && begun_ && done_seen_; }
   void over_early();
+  /// An engine that has other models than stated (it was started again with another one) has computed nothing.
+  [[nodiscard]] bool denied_model(int status, const Worker& worker);
   /// Sends the request to another engine. `sent`: it may have begun at this one; then only once. False: the client has
   /// had a byte, the request's time is over, or it has been tried often enough.
   [[nodiscard]] bool try_another(InstanceId lost, bool sent);
@@ -200,7 +203,7 @@ class Relay final : public Stream, public net::ResponseHandler, public std::enab
   bool error_seen_ = false;   ///< the engine reported an error in its stream
   bool unseen_ = false;       ///< the ledger knows that its tokens are not seen
   bool sent_again_ = false;   ///< an engine was lost before its first byte and another one is tried, once
-  std::int32_t refused_ = 0;  ///< number of engines that refused the connection: none has seen the request
+  std::int32_t refused_ = 0;  ///< number of engines that refused the connection or did not know the model
   bool over_ = false;
   struct EventReader {
     net::SseParser parser;

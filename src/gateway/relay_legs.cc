@@ -47,6 +47,7 @@ void Relay::prefill_leg_refused(int status, const std::string& answer) {
   now_fresh_ = false;
   if (call_) call_->cancel();  // it would wait for KV that never comes
   call_.reset();
+  if (prefill_worker_ && denied_model(status, *prefill_worker_)) return;
   if (begun_ || status < 400) return fail(502, "the prefill engine refused", "the prefill engine refused the request");
   status_ = status;
   exchange_->respond(status, "application/json", answer, "X-Request-Id: " + request_id_ + "\r\n");

@@ -38,6 +38,7 @@ struct Upstream {
   std::atomic<int> probes{0};
   std::atomic<bool> hangs{false};                    ///< it takes requests and answers none
   std::atomic<bool> drops{false};                    ///< it breaks the connection instead
+  std::atomic<bool> other_model{false};              ///< it lists another model than `m`, and knows only that one
   std::vector<std::shared_ptr<net::Exchange>> deaf;  ///< probes that are not answered; on the loop only
   std::unique_ptr<net::HttpServer> server;
 
@@ -91,6 +92,9 @@ struct Upstream {
       return;
     }
     if (e->path() == "/health") return e->respond(200, "text/plain", "ok");
+    if (e->path() == "/v1/models") {
+      return e->respond(200, "application/json", other_model ? R"({"data":[{"id":"q"}]})" : R"({"data":[{"id":"m"}]})");
+    }
     const auto body = e->path() == "/form" ? nlohmann::json::object() : nlohmann::json::parse(e->body());
     {
       const std::lock_guard lock(mutex);
@@ -110,6 +114,7 @@ struct Upstream {
     if (!e->path().ends_with("/completions")) return e->respond(200, "application/json", R"({"data":[1]})");
     const std::string mode = body.value("user", "");
     if (drops || mode == "die") return e->drop();
+    if (other_model) return e->respond(404, "application/json", R"({"error":{"message":"no model m here"}})");
     if (mode == "bare") return e->respond(204, "", "");
     if (mode == "not-modified") {
       e->begin(304, "");

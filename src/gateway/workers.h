@@ -26,6 +26,9 @@ struct WorkerState {
   bool removed = false;    ///< or it is starting
   bool starting = false;   ///< its address is not known yet
   bool listening = false;  ///< subscribed to its step reports
+  bool listed = false;     ///< its /v1/models has had one of its models
+  bool denied = false;     ///< it has answered 404 to a request for one, and has listed none since
+  bool foreign = false;    ///< it has other models, and gets no requests
   /// The form of gauges that is being tried or, once one has been read, known for it; past the last: none.
   std::size_t gauges_form = 0;
   bool gauges_known = false;
@@ -74,6 +77,12 @@ class WorkerRegistry {
   void stop_probing(net::Loop& loop);
   void probed(InstanceId id, bool healthy);
   void refused_connection(InstanceId id);
+  /// What an engine's /v1/models lists. One that lists other models only, and before that had one of its own or has
+  /// answered a request for one with 404, gets no requests until it lists one. Engines that serve under any name may
+  /// list another one.
+  void lists(InstanceId id, const std::vector<std::string>& models);
+  /// It has answered a request for one of its models with 404.
+  void denied_model(InstanceId id);
   /// Gauges of an engine asked in that form; none: it does not answer to it.
   void gauged(InstanceId id, std::size_t form, const std::optional<LoadGauges>& gauges, Instant read);
 
@@ -86,6 +95,8 @@ class WorkerRegistry {
   /// Number of workers whose energy is not metered at present, of those that are not leaving or still have requests. On
   /// the control strand only.
   [[nodiscard]] std::int64_t unmetered(const control::FleetLoop& core, Instant now) const;
+  /// Number of workers that are up and have other models. On the control strand only.
+  [[nodiscard]] std::int64_t foreign() const;
   /// Null until some worker sends step reports.
   [[nodiscard]] const TelemetryFeed* feed() const { return feed_.get(); }
   void stop_feed() { feed_.reset(); }
@@ -110,6 +121,7 @@ class WorkerRegistry {
   void look_at_roles();
   void probe_all();
   void read_all_gauges();
+  void ask_models(const std::shared_ptr<const Worker>& worker);
 
   const GatewayOptions& options_;
   ControlStrand& control_;

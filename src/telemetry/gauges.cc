@@ -121,6 +121,17 @@ std::optional<LoadGauges> read_loads(std::string_view text) {
   return unless_empty(gauges);
 }
 
+std::vector<std::string> read_models(std::string_view text) {
+  const auto json = nlohmann::json::parse(text, nullptr, false);
+  std::vector<std::string> names;
+  if (!json.is_object() || !json.contains("data") || !json["data"].is_array()) return names;
+  for (const auto& one : json["data"]) {
+    const auto id = one.is_object() ? one.find("id") : one.end();
+    if (id != one.end() && id->is_string()) names.push_back(id->get<std::string>());
+  }
+  return names;
+}
+
 std::optional<LoadGauges> read_orca(std::string_view header) {
   LoadGauges gauges;
   if (header.starts_with("JSON ")) {

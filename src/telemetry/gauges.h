@@ -1,7 +1,9 @@
 #pragma once
 // What engines' own gauges say of their load, in the forms in which they say it. All are total on any text.
 #include <optional>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "model/telemetry_source.h"
 
@@ -19,5 +21,8 @@ namespace wattle::telemetry {
 /// num_requests_waiting, num_requests_running, and the names that gateways rename them to (kv_cache_utilization,
 /// waiting_queue_size, running_queue_size). None: nothing of that.
 [[nodiscard]] std::optional<LoadGauges> read_orca(std::string_view header);
+
+/// The names in an engine's GET /v1/models. Empty: none, or it is something else.
+[[nodiscard]] std::vector<std::string> read_models(std::string_view json);
 
 }  // namespace wattle::telemetry
