@@ -289,9 +289,9 @@ struct Actuator::Worker {
       lock.unlock();
       if (i > 0) std::this_thread::sleep_for(std::chrono::nanoseconds(pause.ns()));
       const GpuStatus status = capped ? gpu.set_power_limit(capped->before) : gpu.reset_clock();
-      // A device that never took a lock, or is gone, has no lock of ours.
+      // A device that never took a lock has none of ours; one that is gone may come back with it.
       const bool never = status == GpuStatus::Absent && !held;
-      const bool off = status == GpuStatus::Ok || status == GpuStatus::Gone || never;
+      const bool off = status == GpuStatus::Ok || never;
       if (off) keeper->forget(gpu.uuid());
       if (off && capped) keeper->forget(capped->claim);
       lock.lock();

@@ -4,10 +4,12 @@
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -29,6 +31,10 @@ namespace {
 
 /// Signals that a terminal, a service manager or an operator may send. After SIGKILL the state file is used.
 constexpr std::array kStorm = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGPIPE, SIGUSR1, SIGUSR2, SIGALRM};
+
+/// A device that the driver has lost may be back in a moment, with its lock. Shorter than the next agent's patience.
+constexpr std::int64_t kSecond = 1'000'000;  ///< in us
+constexpr std::int64_t kGonePatience = 5 * kSecond;
 
 }  // namespace
 
@@ -154,14 +160,13 @@ std::set<std::string> wait_for_the_end(const std::function<bool(const std::strin
   }
 }
 
-bool reset(const GpuLibrary& gpus, const std::string& claim) {
+GpuStatus reset(const GpuLibrary& gpus, const std::string& claim) {
   const auto undone = undo(gpus, claim);
-  if (!undone) return false;
-  const GpuStatus status = *undone;
-  if (status != GpuStatus::Ok) {
-    net::log_line(net::LogLevel::Error, "guardian: a GPU's reset failed", {{"gpu", claim}, {"why", name_of(status)}});
+  if (!undone) return GpuStatus::Transient;
+  if (*undone != GpuStatus::Ok) {
+    net::log_line(net::LogLevel::Error, "guardian: a GPU's reset failed", {{"gpu", claim}, {"why", name_of(*undone)}});
   }
-  return status == GpuStatus::Ok || status == GpuStatus::Gone;  // a device that is gone holds no lock
+  return *undone;
 }
 
 void forget(const StateFile& state, const std::string& uuid) {
@@ -177,11 +182,12 @@ void forget(const StateFile& state, const std::string& uuid) {
 
 int guard(const std::string& library, const std::string& state_file, int patience_s) {
   for (const int signal : kStorm) ::signal(signal, SIG_IGN);
+  ::prctl(PR_SET_PDEATHSIG, SIGCONT);  // the agent's death wakes a guardian that was stopped
   // Opened now, while all is well; tried again later if that fails.
   auto gpus = open_gpus(library);
   std::set<std::string> locked = wait_for_the_end([&](const std::string& uuid) {
     if (!gpus) gpus = open_gpus(library);
-    if (!gpus || !reset(**gpus, uuid)) return false;
+    if (!gpus || reset(**gpus, uuid) != GpuStatus::Ok) return false;
     net::log_line(net::LogLevel::Error,
                   "guardian: the agent is stopped or stuck; a GPU's lock is released until it continues",
                   {{"gpu", uuid}});
@@ -191,15 +197,19 @@ int guard(const std::string& library, const std::string& state_file, int patienc
   useconds_t pause = 10'000;
   for (std::int64_t waited = 0;; waited += pause, pause = std::min<useconds_t>(pause * 2, 1'000'000)) {
     if (!gpus) gpus = open_gpus(library);
+    std::size_t gone = 0;
     if (gpus) {
       std::erase_if(locked, [&](const std::string& uuid) {
-        if (!reset(**gpus, uuid)) return false;
+        const GpuStatus status = reset(**gpus, uuid);
+        if (status == GpuStatus::Gone) ++gone;
+        if (status != GpuStatus::Ok) return false;
         if (!state_file.empty()) forget(StateFile(state_file), uuid);
         return true;
       });
     }
     if (locked.empty()) return 0;
-    if (waited >= std::int64_t{patience_s} * 1'000'000) break;
+    const bool all_gone = gone == locked.size();
+    if (waited >= (all_gone ? std::min(kGonePatience, patience_s * kSecond) : patience_s * kSecond)) break;
     ::usleep(pause);
   }
   for (const auto& uuid : locked) {

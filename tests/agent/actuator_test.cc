@@ -197,6 +197,16 @@ TEST_F(ActuatorTest, ALockStaysOnRecordWhereTheDriverKnowsNoResetAnyMore) {
   board().inject(0, FaultPoint::Reset, 0);
 }
 
+TEST_F(ActuatorTest, ALockStaysOnRecordWhereTheDriverHasLostTheGpu) {
+  node::Actuator actuator({target(0, {0})}, keeper_);
+  actuator.command(InstanceId(0), MegaHertz(1005), Instant());
+  ASSERT_TRUE(eventually([&] { return actuator.stats()[0].calls == 1; }));
+  board().inject(0, FaultPoint::Reset, node::nvml::kGpuIsLost);
+  EXPECT_EQ(actuator.release_all(Span::s(20)), std::vector<std::string>{board().uuid(0)});
+  EXPECT_EQ(node::StateFile(path_ + ".state").read()->count(board().uuid(0)), 1U);
+  board().inject(0, FaultPoint::Reset, 0);
+}
+
 TEST_F(ActuatorTest, TransientFailuresAreRetriedWithTheNewestWish) {
   board().inject(0, FaultPoint::Set, node::nvml::kInUse, 3);
   node::Actuator actuator({target(0, {0})}, keeper_);

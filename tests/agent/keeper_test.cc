@@ -110,6 +110,31 @@ TEST_F(Keeper, TheGuardianRetriesATransientFailure) {
   EXPECT_TRUE(eventually([&] { return !board().locked(0); }));
 }
 
+TEST_F(Keeper, AStoppedGuardianIsWokenByItsAgentsDeath) {
+  const Process agent = lock_in_another_process({"0"});
+  ASSERT_GT(agent.guardian, 0) << agent.said;
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));  // it has started, and asked to be woken
+  kill(agent.guardian, SIGSTOP);
+  kill_and_reap(agent.pid);
+  EXPECT_TRUE(eventually([&] { return !board().locked(0); }));
+  kill(agent.guardian, SIGCONT);  // it holds this process' output open
+}
+
+TEST_F(Keeper, AGpuThatIsLostAtTheEndIsUnlockedOnceItIsBackOrStaysOnRecord) {
+  const Process agent = lock_in_another_process({"0", "1"});
+  ASSERT_GT(agent.guardian, 0) << agent.said;
+  board().inject(0, FaultPoint::Reset, node::nvml::kGpuIsLost, 3);
+  board().inject(1, FaultPoint::Reset, node::nvml::kGpuIsLost);
+  kill_and_reap(agent.pid);
+  EXPECT_TRUE(eventually([&] { return !board().locked(0); }));
+  EXPECT_TRUE(eventually([&] { return kill(agent.guardian, 0) != 0; })) << "it does not wait for it for long";
+  EXPECT_EQ(*node::StateFile(state_).read(), std::set<std::string>{board().uuid(1)});
+  board().inject(1, FaultPoint::Reset, 0);
+  ASSERT_TRUE(board().locked(1));
+  EXPECT_TRUE(node::LockKeeper::start(options_, nvml_));
+  EXPECT_FALSE(board().locked(1)) << "by the next start";
+}
+
 TEST_F(Keeper, AnAgentWhoseGuardianDiedIsStillCleanedUpAfterAtTheNextStart) {
   const Process agent = lock_in_another_process({"0"});
   ASSERT_GT(agent.guardian, 0) << agent.said;
