@@ -22,11 +22,15 @@ namespace {
 constexpr const char* kPlanFile = "plan.json";
 constexpr int kLockPatience_s = 2;  ///< with a planner that is ending
 
-void write_whole(const fs::path& file, const std::string& text) {
+/// `said`: a failure has been logged, and is not again until a write succeeds.
+bool write_whole(const fs::path& file, const std::string& text, bool& said) {
   const auto written = replace_file(file.string(), text);
-  if (written) return;
-  net::log_line(net::LogLevel::Error, "what the next planner is to find was not written",
-                {{"error", written.error().message()}});
+  if (!written && !said) {
+    net::log_line(net::LogLevel::Error, "what the next planner is to find was not written",
+                  {{"error", written.error().message()}});
+  }
+  said = !written;
+  return written.has_value();
 }
 
 /// What a note says of a key; of another type than ours, it was written by another version: warned of and left out.
@@ -92,8 +96,8 @@ void PlannedFleet::note(std::int32_t id, Engine& engine) {
                                     {"draining", !engine.offered && engine.served}};
   std::string text = said.dump();
   if (text == engine.noted) return;
-  engine.noted = std::move(text);
-  write_whole(file, engine.noted);
+  // Without a note the next planner would end the engine: a full disk is tried again at the next step.
+  if (write_whole(file, text, engine.note_failed)) engine.noted = std::move(text);
 }
 
 /// One whose process still runs, as the executor is to see it.
@@ -150,7 +154,8 @@ Result<Plan> PlannedFleet::read_given(const std::string& json) const {
 Result<void> PlannedFleet::give(const std::string& json) {
   auto plan = read_given(json);
   if (!plan) return std::unexpected(plan.error());
-  if (!options_.state.empty()) write_whole(fs::path(options_.state) / kPlanFile, json);
+  bool said = false;
+  if (!options_.state.empty()) write_whole(fs::path(options_.state) / kPlanFile, json, said);
   given_->give(std::move(*plan));
   return {};
 }

@@ -94,8 +94,9 @@ class PlannedFleet final : public control::FleetPort, public journal::Sink {
     std::optional<launch::Child> process;  ///< none: it could not be started
     std::string url;                       ///< empty until it has reported where it listens
     Instant up_since = Instant::never();
-    std::string worker;  ///< its id at the gateway; empty: not registered yet
-    std::string noted;   ///< its entry in the state for a successor
+    std::string worker;        ///< its id at the gateway; empty: not registered yet
+    std::string noted;         ///< its entry in the state for a successor
+    bool note_failed = false;  ///< the newest entry could not be written
     bool warms =
         true;  ///< it accepts requests spawn.warm after it answers; false: at once, because its weights were in place
     bool over = false;      ///< it has ended

@@ -5,6 +5,7 @@ import argparse
 import glob
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -52,8 +53,12 @@ def engine_of(admin: str) -> int:
 
 def with_state(bench: Bench) -> None:
     keep = ("--state", bench.state)
+    disk_full = os.path.join(bench.state, "engine-0.json.new")  # nothing can be written where a folder is
+    os.makedirs(os.path.join(disk_full, "full"))
     process, admin = bench.start(*keep)
     first = engine_of(admin)
+    shutil.rmtree(disk_full)
+    eventually("its note is written once that is possible", lambda: glob.glob(os.path.join(bench.state, "engine-*.json")))
 
     said = bench.fails(*keep)
     assert "another planner has the engines of this --state" in said and "lock" in said, said
