@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <limits>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -43,12 +42,14 @@ const Name* find(const Name (&names)[N], std::string_view text) {
   return found == std::end(names) ? nullptr : found;
 }
 
+/// More than any engine holds; sums of several fit 32 bits.
+constexpr double kMostCount = 1 << 20;
+
 /// Ignores values that are no count, or more than any engine holds.
 void take(LoadGauges& into, Gauge gauge, double value) {
   if (!std::isfinite(value) || value < 0.0 || value > 1e12) return;
   const auto count = [value](std::optional<std::int32_t>& to) {
-    const auto most = static_cast<double>(std::numeric_limits<std::int32_t>::max());
-    to = static_cast<std::int32_t>(std::min(most, to.value_or(0) + value));
+    to = static_cast<std::int32_t>(std::min(kMostCount, to.value_or(0) + value));
   };
   switch (gauge) {
     case Gauge::Running:

@@ -41,6 +41,22 @@ TEST(MetricsPage, WhatIsNoCountIsNotTaken) {
   EXPECT_FALSE(read_metrics_page("vllm:kv_cache_usage_perc 55\nvllm:num_requests_running{\n")) << "a share is 0 to 1";
 }
 
+TEST(MetricsPage, NoCountIsSoLargeThatASumOverflows) {
+  std::string page = "vllm:num_requests_running 2147483647\n";
+  for (int i = 0; i < 1'000; ++i) page += "vllm:num_requests_waiting 1e12\n";
+  const auto gauges = read_metrics_page(page);
+  ASSERT_TRUE(gauges);
+  EXPECT_EQ(*gauges, (LoadGauges{1 << 20, 1 << 20, std::nullopt, std::nullopt}));
+}
+
+TEST(Models, NamesInAListAndNothingElse) {
+  EXPECT_EQ(read_models(R"({"object":"list","data":[{"id":"a","object":"model"},{"id":7},5,{"id":"b/c"}]})"),
+            (std::vector<std::string>{"a", "b/c"}));
+  for (const char* other : {"", "[]", "{", R"({"data":{"id":"a"}})", R"({"models":[{"id":"a"}]})", R"({"data":[]})"}) {
+    EXPECT_TRUE(read_models(other).empty()) << other;
+  }
+}
+
 TEST(Loads, BothOfSglangsForms) {
   const auto v1 = read_loads(
       R"({"timestamp":"t","version":"0.5","dp_rank_count":2,"loads":[
