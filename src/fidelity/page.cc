@@ -202,10 +202,9 @@ constexpr const char* kWhy =
   is this task on one GPU shows in Qwen3-14B's rows, too, which it is judged by; the number is not theirs. Llama-3.1-8B's
   from 128 up stay unexplained. All are scored, and count in *B200 dense: power*, but neither power nor time is fitted on runs
   that waited (with them in the fit of time, the B200 sampled a token in half as much time again as an H100 does, and then
-  drew nothing for it). Its layers' small kernels take the H100's time: left to those dozen rows they took 41 us for 21, and
-  the end-to-end samples' time per token went from 15 to 30 % off on the fitted half (TensorRT-LLM). The energy of a byte stays
-  the H100's scaled by TDP and bandwidth (39 pJ; unscaled, 66 pJ, it suits the fitted rows worse). Serving rows weigh as much as
-  all kernels'. By model left out: `wattle fit --gpu b200 --by-model`; power 8.7 % in the mean, 7.7 in the median, p90 15.6
+  drew nothing for it). Its layers' small kernels take the H100's time: left to those dozen rows they took twice that, and the
+  end-to-end samples' time per token went from 15 to 30 % off on the fitted half (TensorRT-LLM; with an earlier fit). The energy of
+  a byte stays the H100's scaled by TDP and bandwidth (34 pJ). Serving rows weigh as much as all kernels'. By model left out: `wattle fit --gpu b200 --by-model`; power 8.7 % in the mean, 7.7 in the median, p90 15.6
   (Llama-3.1-8B 12 % high, 405B 11 low), time per token 11.7, 8.9 and 25.1 (H100's power 11.1, 11.8, 17.8; the shipped H100
   profile, fitted on two of its models, 7.9 on the rest). What of a B200's power follows the clock no row says; the H100's
   share is taken.
@@ -246,8 +245,7 @@ constexpr const char* kWhy =
   9.0, 1.6 and 4.9 (request), 1.7 and 3.9, 1.1 and 4.1 (passes), 3.0 and 9.2, 4.5 and 6.4 (margin).
 - A100: no clock sweep is published. Its voltage floor is kept where VoltanaLLM finds the optimum of both phases; the two
   optimum rows are therefore no test of the model. A byte's energy is kept, too: the H100's, scaled by TDP and bandwidth, as
-  the B200's is (62 pJ; a dozen rows do not tell it from a busy unit's: 10 instead moves EnergyLLM's power from 7.5 to 3.8 %
-  off, Splitwise's from 5 to 8 % in the median). How time and power follow the clock is fitted on VoltanaLLM's runs, on the clock
+  the B200's is (53 pJ; a dozen rows do not tell it from a busy unit's). How time and power follow the clock is fitted on VoltanaLLM's runs, on the clock
   at which a prefill meets the TDP (near 1305 MHz, its figure 2), and on the energy of throttLL'eM's batch of 32 at 1050 and 1410
   MHz (section III, a DGX A100 of unstated memory: taken as the same chip). That batch is run with the CPU times of
   throttLL'eM's engines (0.8 ms a step and 0.3 a request, chosen by its lone token and its Table II): a GPU that waits 10 ms of 27 draws
@@ -255,12 +253,12 @@ constexpr const char* kWhy =
   one side, and the batch took 13 % longer at 1050 MHz (published 5, with them 8; never fitted). Below 1005 MHz no row of it
   exists but one, and that one ours misses by far; its text contradicts itself (32 times the batch at seven times the clock is
   said to triple tokens per second). GH200 has no measurement at all.
-- What EnergyLLM's rows had shown was known when these conditions were found; none of them is fitted. What is left (7.5 %, all
+- What EnergyLLM's rows had shown was known when these conditions were found; none of them is fitted. What is left (5.5 %, all
   on one side) is most likely the dilution of a sampler that we do not know: its watts are two thirds of ours at each clock.
 - Zeus's training jobs (BERT on an A40) show what a power limit costs: time against the highest limit. How busy a job keeps the
   GPU is the job's: ours keeps its units so busy that it draws what the row's job drew at the highest limit (181 to 277 of 300
   W); our prompts would draw half as much again as there is, and be 56 % off. What of a running kernel's power follows the clock
-  (0.57) and where the voltage stops falling (0.86 of 1,740 MHz) is fitted on one job's rows (sentiment140) and judged by the
+  (0.53) and where the voltage stops falling (0.83 of 1,740 MHz) is fitted on one job's rows (sentiment140) and judged by the
   other's (SQuAD), with the A100's values (0 and 0.71) they would be some 24 % off. All rows had been looked at before.
 - The knee of memory-bound time scales with the memory's bandwidth between cards of one die (A100-80G to 40G, H100 to H200 and
   GH200): at the same clock a byte takes as long through the same L2, over another time from memory. Of the H200, B200 and
@@ -269,7 +267,7 @@ constexpr const char* kWhy =
   are taken, and one second of idling dilutes the power as its sampler's window does. Never fitted: ratios to the top clock.
 - Splitwise's and DistServe's tables were taken on the software of 2023: 16 ms of CPU time per step, which is what DistServe's
   tensor-parallel decodes of 16 requests lie above ours in the median (these count as fitted). Splitwise's time per token, never
-  fitted, is then off by 13 % (37 without), its power by 5 % in the median (24). Its prompts of 8,192
+  fitted, is then off by 13 % (37 without), its power by 6 % in the median (24). Its prompts of 8,192
   tokens draw a quarter to a third of what shorter ones do there; those rows make its mean. DistServe's prompts take a third longer than ours at
   any length: products of that software ran slower, too.
 - FREESH's workers with four H100 are taken as PCIe cards with NVLink bridges: none draws more than 350 W a card, nor makes a token

@@ -194,7 +194,7 @@ Result<Section> constants() {
       "Scenario dynamollm-hour; saving over SinglePool and objectives met of recipe dynamollm. What the paper does not "
       "say was set so before the savings of these runs were looked at: instance managers keep 10 % of what a clock "
       "carries free and remember a minute. After a first look: pool managers keep 10 % of what instances carry free, "
-      "copies of a request spread over five minutes (with one, each class bursts as that of a service of an eleventh "
+      "copies of a request spread over five minutes (with one, each class bursts as that of a service of a tenth "
       "of the size), and how much load twelve servers handle: what keeps 99 % of each class's objectives at the peak "
       "(before: what the classes' profiles add up to, 19 copies). Here the other values.",
       {},
