@@ -3,7 +3,9 @@
 #include <fmt/core.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <array>
+#include <cmath>
 #include <utility>
 
 #include "base/even_rows.h"
@@ -168,7 +170,7 @@ Result<ForecastTask> load_forecast_task(std::string_view name, const std::string
 Result<ForecastTask> load_own_series(const OwnSeries& own) {
   const auto text = read_file(own.file);
   if (!text) return std::unexpected(text.error());
-  const auto rows = read_even_rows({own.time, own.value, -1e15, 1e15}, *text, own.file);
+  const auto rows = read_even_rows({own.time, own.value, -1e15, 1e15, true}, *text, own.file);
   if (!rows) return std::unexpected(rows.error());
   const std::int64_t step = rows->end_ns - rows->rows.back().first;
   constexpr std::int64_t kDay = 1440 * kNsPerMinute;
@@ -183,6 +185,8 @@ Result<ForecastTask> load_own_series(const OwnSeries& own) {
   task.series = {own.value};
   task.values.emplace_back();
   for (const auto& [time, value] : rows->rows) task.values.front().push_back(value);
+  const auto unknown = std::ranges::count_if(task.values.front(), [](double v) { return std::isnan(v); });
+  if (unknown > 0) task.what += fmt::format("; {} of {} steps unknown", unknown, task.values.front().size());
   task.step_minutes = static_cast<double>(step / kNsPerMinute);
   task.first_step = step_of(rows->rows.front().first, task.step_minutes);
   task.day = static_cast<std::size_t>(kDay / step);

@@ -141,8 +141,11 @@ std::unexpected<Error> CsvReader::bad_field(std::size_t i, std::string_view reme
 Result<std::int64_t> CsvReader::whole(std::size_t i, std::int64_t low, std::int64_t high) const {
   const std::string_view text = field(i);
   std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value < low || value > high) [[unlikely]] {
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const char* const last = text.data() + text.size();
+  if (end != text.data() && end != last && *end == '.')
+    end = std::find_if(end + 1, last, [](char c) { return c != '0'; });
+  if (error != std::errc() || end != last || value < low || value > high) [[unlikely]] {
     return bad_field(i, fmt::format("it must be a whole number from {} to {}", low, high));
   }
   return value;

@@ -35,7 +35,7 @@ class CsvReader {
   /// An error at the current row about the i-th wanted column: "NAME is 'VALUE'; REMEDY".
   [[nodiscard]] std::unexpected<Error> bad_field(std::size_t i, std::string_view remedy) const;
 
-  /// The i-th wanted column as a whole number in [low, high].
+  /// The i-th wanted column as a whole number in [low, high]; 44.0, which data frames write, is 44.
   Result<std::int64_t> whole(std::size_t i, std::int64_t low, std::int64_t high) const;
   /// The i-th wanted column as a finite number in [low, high].
   Result<double> number(std::size_t i, double low, double high) const;

@@ -80,7 +80,8 @@ TEST(Csv, ErrorsNameFileLineAndRemedy) {
 }
 
 TEST(Csv, NumbersAreStrict) {
-  for (const char* bad : {"", "x", "1.5", "1e3", "+1", "-1", "11", "99999999999999999999", "1 2", "0x1", "nan"}) {
+  for (const char* bad :
+       {"", "x", "1.5", "1.05", ".0", "1e3", "+1", "-1", "11", "99999999999999999999", "1 2", "0x1", "nan"}) {
     const std::string text = "a,b\n0," + std::string(bad) + "\n";
     auto csv = must_open(text);
     ASSERT_TRUE(*csv.next());
@@ -89,6 +90,9 @@ TEST(Csv, NumbersAreStrict) {
     EXPECT_EQ(value.error().where, "t.csv:2");
     EXPECT_EQ(value.error().what, "b is '" + std::string(bad) + "'; it must be a whole number from 0 to 10");
   }
+  auto of_data_frame = must_open("a,b\n0,7.0\n");
+  ASSERT_TRUE(*of_data_frame.next());
+  EXPECT_EQ(of_data_frame.whole(0, 0, 10), 7);
   for (const char* bad : {"", "x", "nan", "inf", "-inf", "1e999", "-0.5", "10.5", "1,5"}) {
     const std::string text = "a,b\n0,\"" + std::string(bad) + "\"\n";
     auto csv = must_open(text);

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <array>
+#include <limits>
 
 #include "base/csv.h"
 #include "base/timestamp.h"
@@ -13,6 +14,9 @@ namespace {
 /// Steps are minutes to hours. The bound finds a garbled first or second time, and keeps the end of the last step
 /// within 64 bits of nanoseconds.
 constexpr std::int64_t kLongestStepNs = std::int64_t{31} * 86'400 * 1'000'000'000;
+constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+
+bool is_none(std::string_view value) { return value.empty() || value == "NaN" || value == "nan"; }
 }  // namespace
 
 Result<EvenRows> read_even_rows(const EvenColumns& columns, std::string_view text, const std::string& name) {
@@ -45,12 +49,18 @@ Result<EvenRows> read_even_rows(const EvenColumns& columns, std::string_view tex
                                      "begin the file here",
                                      static_cast<double>(step) * 1e-9, static_cast<double>(since) * 1e-9));
       }
-      if (since != step) {
+      if (columns.unknown && since % step == 0) {
+        for (std::int64_t at = read.rows.back().first + step; at < *time; at += step) read.rows.emplace_back(at, kNone);
+      } else if (since != step) {
         return csv.bad_field(
             0, fmt::format("it lies {:g} s after the row above, the rows before were {:g} s apart; fill the "
                            "gap or cut the file there",
                            static_cast<double>(since) * 1e-9, static_cast<double>(step) * 1e-9));
       }
+    }
+    if (columns.unknown && is_none(csv.field(1))) {
+      read.rows.emplace_back(*time, kNone);
+      continue;
     }
     const auto value = csv.number(1, columns.low, columns.high);
     if (!value) return std::unexpected(value.error());

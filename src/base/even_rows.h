@@ -16,6 +16,7 @@ struct EvenColumns {
   std::string value;
   double low = 0.0;
   double high = 0.0;
+  bool unknown = false;  ///< an empty or "NaN" value and missing rows are steps of unknown value (NaN), not errors
 };
 
 struct EvenRows {
@@ -23,7 +24,7 @@ struct EvenRows {
   std::int64_t end_ns = 0;                            ///< where the last row's step ends
 };
 
-/// A gap, a duplicate or an unsorted row is an error. Errors: where = "name:line".
+/// A gap (unless EvenColumns::unknown), a duplicate or an unsorted row is an error. Errors: where = "name:line".
 [[nodiscard]] Result<EvenRows> read_even_rows(const EvenColumns& columns, std::string_view text,
                                               const std::string& name);
 

@@ -136,8 +136,15 @@ Result<GpuSpec> load_gpu(const std::string& file) {
 }
 
 Result<LlmSpec> load_llm(const std::string& file) {
-  const Result<std::string> text = read_text(file);
+  Result<std::string> text = read_text(file);
   if (!text) return std::unexpected(text.error());
+  const auto formats_file = std::filesystem::path(file).replace_filename("hf_quant_config.json");
+  if (is_model_config(*text) && std::filesystem::exists(formats_file)) {
+    const Result<std::string> formats = read_text(formats_file.string());
+    if (!formats) return std::unexpected(formats.error());
+    text = with_modelopt_formats(*text, *formats, formats_file.string());
+    if (!text) return std::unexpected(text.error());
+  }
   return llm_from_text(*text, file);
 }
 

@@ -111,14 +111,19 @@ Result<LoadedScenario> scenario_from_text(std::string_view text, const std::stri
   scenario.file = document.file;
   if (scenario.name.empty()) scenario.name = std::filesystem::path(document.file).stem().string();
 
-  const auto llm_file = project.find(Project::Kind::Llm, scenario.llm, loaded.origins.of("llm"));
+  // A path in the file is from its folder or the working directory, one on the command line from the latter.
+  const auto folder_of = [&](const std::string& key) {
+    return loaded.origins.commanded(key) ? std::filesystem::path() : std::filesystem::path(document.file).parent_path();
+  };
+  const auto llm_file = project.find(Project::Kind::Llm, scenario.llm, loaded.origins.of("llm"), folder_of("llm"));
   if (!llm_file) return std::unexpected(llm_file.error());
   Result<LlmSpec> llm = load_llm(*llm_file);
   if (!llm) return std::unexpected(std::move(llm.error()));
   loaded.llm = std::move(*llm);
   for (std::size_t i = 0; i < scenario.pools.size(); ++i) {
-    const std::string where = loaded.origins.of(fleet.key(i, "gpu"));
-    const auto gpu_file = project.find(Project::Kind::Gpu, scenario.pools[i].gpu, where);
+    const std::string key = fleet.key(i, "gpu");
+    const auto gpu_file =
+        project.find(Project::Kind::Gpu, scenario.pools[i].gpu, loaded.origins.of(key), folder_of(key));
     if (!gpu_file) return std::unexpected(gpu_file.error());
     Result<GpuSpec> gpu = load_gpu(*gpu_file);
     if (!gpu) return std::unexpected(std::move(gpu.error()));

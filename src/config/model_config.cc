@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -20,14 +21,36 @@ bool one_of(const std::string& name, Keys names) { return std::ranges::find(name
 
 /// Model classes that tie embeddings by default; and those with an FFN of two matrices.
 bool ties_embeddings(const std::string& type) {
-  return type.starts_with("gemma") || one_of(type, {"opt", "bloom", "gpt2", "falcon", "gpt_bigcode", "starcoder2",
-                                                    "cohere", "cohere2", "mpt", "smollm3", "phi3small", "minicpm3"});
+  return type.starts_with("gemma") || type.starts_with("ernie4_5") ||
+         one_of(type, {"opt", "bloom", "gpt2", "gpt_neo", "falcon", "RefinedWeb", "RefinedWebModel", "gpt_bigcode",
+                       "starcoder2", "cohere", "cohere2", "mpt", "smollm3", "phi3small", "minicpm", "minicpm3"});
 }
 bool has_plain_ffn(const std::string& type, const std::string& activation) {
-  return one_of(activation, {"relu2", "xielu"}) ||
-         one_of(type, {"opt", "bloom", "gpt2", "gpt_neox", "gptj", "falcon", "phi", "gpt_bigcode", "starcoder2", "mpt",
-                       "codegen", "nemotron"});
+  return one_of(activation, {"relu", "relu2", "xielu"}) ||
+         one_of(type, {"opt", "bloom", "gpt2", "gpt_neo", "gpt_neox", "gptj", "falcon", "RefinedWeb", "RefinedWebModel",
+                       "phi", "gpt_bigcode", "starcoder2", "mpt", "codegen", "nemotron"});
 }
+
+/// Values that published checkpoints leave to their model class, where these are not what other classes take.
+struct ClassDefault {
+  const char* type;  ///< what the model type begins with
+  const char* key;
+  std::int64_t value;
+};
+constexpr ClassDefault kClassDefaults[] = {
+    {"gemma", "head_dim", 256},
+    {"gemma3", "num_attention_heads", 8},
+    {"gemma3", "num_key_value_heads", 4},
+    {"gemma3", "vocab_size", 262208},
+    {"gpt_oss", "head_dim", 64},
+    {"mistral", "num_attention_heads", 32},  // Pixtral
+    {"mistral", "num_key_value_heads", 8},
+    {"mixtral", "num_key_value_heads", 8},
+    {"cohere2", "sliding_window_pattern", 4},
+    {"gemma2", "sliding_window_pattern", 2},
+    {"gemma3", "sliding_window_pattern", 6},
+    {"gpt_oss", "sliding_window_pattern", 2},
+};
 
 /// Keys of architectures that are not modelled, and of what they are.
 struct NotModelled {
@@ -37,6 +60,7 @@ struct NotModelled {
 };
 constexpr const char* kNoAttention = "layers without attention";
 constexpr const char* kDiffer = "layers that differ in shape";
+constexpr const char* kSharedCache = "layers that share a KV cache";
 constexpr NotModelled kNotModelled[] = {
     {"attn_layer_period", kNoAttention, true},
     {"hybrid_override_pattern", kNoAttention, true},
@@ -51,6 +75,10 @@ constexpr NotModelled kNotModelled[] = {
     {"block_configs", kDiffer},
     {"num_key_value_heads_per_layer", kDiffer},
     {"hybrid_layer_pattern", kDiffer},
+    {"global_head_dim", kDiffer},
+    {"num_kv_shared_layers", kSharedCache},
+    {"use_cla", kSharedCache},
+    {"type_vocab_size", "encoders"},  // BERT and what follows it
     {"hidden_size_per_layer_input", "embeddings of each layer"},
     {"parallel_attn_mlp_res", "a dense FFN beside the experts"},
     {"is_encoder_decoder", "an encoder and a decoder"},
@@ -59,13 +87,16 @@ constexpr NotModelled kNotModelled[] = {
 class ConfigReader {
  public:
   ConfigReader(const Json& whole, const std::string& file)
-      : whole_(whole), text_(text_part(whole)), type_(text_of(text_, "model_type")), out_{file, {}, {}} {}
+      : whole_(whole),
+        text_(text_part(whole)),
+        type_(text_of(text_.contains("model_type") ? text_ : whole, "model_type")),
+        out_{file, {}, {}} {}
 
   Result<Document> read() {
     not_modelled();
     const std::int64_t layers = needed("layers", {"num_hidden_layers", "n_layer", "num_layers", "n_layers"});
     const std::int64_t hidden = needed("hidden", {"hidden_size", "n_embd", "d_model"});
-    const std::int64_t heads = needed("heads", {"num_attention_heads", "n_head", "n_heads"});
+    const std::int64_t heads = needed("heads", {"num_attention_heads", "n_head", "n_heads", "num_heads"});
     needed("vocab", {"vocab_size", "padded_vocab_size"});
     if (problem_) return std::unexpected(*problem_);
     if (heads < 1 || layers < 1 || hidden < 1)
@@ -123,7 +154,7 @@ class ConfigReader {
   /// A list with a value for each layer is one number if they are equal.
   std::optional<std::int64_t> number(Keys keys) {
     const auto found = first(keys, text_);
-    if (!found) return std::nullopt;
+    if (!found) return class_default(*keys.begin());
     const Json& stated = *found->value;
     const bool list = stated.is_array() && !stated.empty();
     const Json& value = list ? stated.front() : stated;
@@ -135,6 +166,11 @@ class ConfigReader {
       return value.get<std::int64_t>();
     }
     return std::nullopt;
+  }
+  [[nodiscard]] std::optional<std::int64_t> class_default(std::string_view key) const {
+    const auto* const known = std::ranges::find_if(
+        kClassDefaults, [&](const ClassDefault& each) { return type_.starts_with(each.type) && key == each.key; });
+    return known == std::end(kClassDefaults) ? std::nullopt : std::optional(known->value);
   }
   std::int64_t needed(const char* key, Keys keys) {
     const auto value = number(keys);
@@ -156,6 +192,11 @@ class ConfigReader {
   }
 
   void not_modelled() {
+    const Json* const classes = find({"architectures"}, whole_);
+    const bool masked = classes != nullptr && classes->dump().find("ForMaskedLM") != std::string::npos;
+    if (masked || type_.find("bert") != std::string::npos || type_.starts_with("clip") || type_.starts_with("siglip")) {
+      return (void)wrong("model_type", fmt::format("\"{}\" is of an encoder, which is not modelled", type_));
+    }
     const bool listed = find({"layer_types"}, text_) != nullptr;
     for (const auto& [key, value] : text_.items()) {
       const auto* const known = std::ranges::find_if(kNotModelled, [&](const NotModelled& n) { return key == n.key; });
@@ -190,12 +231,16 @@ class ConfigReader {
     if (is_true("multi_query_attention")) {  // ChatGLM
       add("kv_heads", number({"multi_query_group_num"}).value_or(1));
     } else {
-      const auto stated = number({"num_key_value_heads", "num_kv_heads", "n_head_kv", "kv_n_heads"});
+      const auto stated = number({"num_key_value_heads", "num_kv_heads", "n_head_kv", "kv_n_heads", "n_kv_heads",
+                                  "num_query_groups", "num_attention_groups"});
       // Falcon-7B states as many as heads beside it.
       const bool single = is_true("multi_query") && !is_true("new_decoder_architecture");
       add("kv_heads", single ? 1 : stated.value_or(heads));
     }
-    add("head_dim", number({"head_dim", "attention_head_dim", "kv_channels"}).value_or(hidden / heads));
+    const auto width = number({"head_dim", "attention_head_dim", "kv_channels"});
+    if (!width && hidden % heads != 0)
+      (void)wrong("head_dim", "is missing, and hidden_size is no multiple of the heads");
+    add("head_dim", width.value_or(hidden / heads));
   }
 
   void windows(std::int64_t layers) {
@@ -212,15 +257,13 @@ class ConfigReader {
           (void)wrong("layer_types", fmt::format("has layers of type {}, which are not modelled", type.dump()));
         }
       }
-    } else if (const Json* const used = find({"use_sliding_window"}, text_); used != nullptr && *used == Json(false)) {
+    } else if (const Json* const used = find({"use_sliding_window"}, text_);
+               used != nullptr ? *used == Json(false) : type_.starts_with("qwen")) {
       windowed = 0;
     } else if (const auto full = number({"max_window_layers"}); full && window > 0) {
       windowed = std::max<std::int64_t>(0, layers - *full);
     } else if (const auto pattern = number({"sliding_window_pattern"}); pattern && *pattern > 0) {
       windowed = window > 0 ? layers - layers / *pattern : 0;  // every such last layer has full attention
-    } else if (type_ == "gemma2" || type_.starts_with("gemma3") || type_ == "gpt_oss") {
-      const std::int64_t every = type_.starts_with("gemma3") ? 6 : 2;
-      windowed = window > 0 ? layers - layers / every : 0;
     }
     const std::int64_t longest = number({"max_position_embeddings"}).value_or(window + 1);
     if (windowed > 0 && window > 0 && window < longest) {  // Phi-4-mini's is longer than any request
@@ -230,8 +273,16 @@ class ConfigReader {
   }
 
   bool plain_ffn() {
-    const Json* const activation = find({"hidden_act", "hidden_activation", "activation_function"}, text_);
-    return has_plain_ffn(type_, activation != nullptr && activation->is_string() ? activation->get<std::string>() : "");
+    const Json* const stated = find({"hidden_act", "hidden_activation", "activation_function"}, text_);
+    const std::string activation = stated != nullptr && stated->is_string() ? stated->get<std::string>() : "";
+    if (has_plain_ffn(type_, activation)) return true;
+    // There are FFNs of two and of three matrices with GELU, which only the model class says.
+    if (activation.find("gelu") != std::string::npos && !type_.starts_with("gemma") && type_ != "phi3small") {
+      (void)wrong("hidden_act", fmt::format("\"{}\" leaves to the class of model_type \"{}\", which is not known "
+                                            "here, whether the FFN is gated; write an LLM file",
+                                            activation, type_));
+    }
+    return false;
   }
   std::int64_t ffn(std::int64_t hidden) {
     // Llama 4 names its experts' width as others do their dense layers'.
@@ -286,6 +337,8 @@ class ConfigReader {
     }
     if (const auto each = text_.find("moe_layer_freq"); each != text_.end() && each->is_array()) {
       dense = std::ranges::count(*each, Json(0));
+    } else if (const auto every = number({"moe_layer_freq", "moe_layer_interval"}); every && *every > 1) {
+      (void)wrong("moe_layer_freq", "above 1 is not modelled; write an LLM file");
     }
     const Json* const only_dense = find({"mlp_only_layers"}, text_);
     if (only_dense != nullptr && only_dense->is_array()) dense += static_cast<std::int64_t>(only_dense->size());
@@ -305,7 +358,7 @@ class ConfigReader {
 
   /// As engines serve it: 32 bits are loaded as 16.
   void formats() {
-    const Json* const found = find({"quantization_config"}, whole_);
+    const Json* const found = find({"quantization_config", "compression_config"}, whole_);
     if (found == nullptr || !found->is_object()) return add("dtype", std::string("bf16"));
     const std::string format = format_of(*found);
     if (format.empty()) {
@@ -326,19 +379,24 @@ class ConfigReader {
       add("attention_dtype", std::string("bf16"));
     }
   }
-  /// Of the text part: attention of image or audio encoders is not converted in many checkpoints.
-  static bool leaves_out_attention(const Json& config) {
+  /// Of the text part: attention of image or audio encoders is not converted in many checkpoints. A few layers by
+  /// their numbers are not counted.
+  bool leaves_out_attention(const Json& config) {
+    std::set<std::string> by_number;
     for (const char* key : {"modules_to_not_convert", "ignore", "exclude_modules", "ignored_layers"}) {
       const auto list = config.find(key);
       if (list == config.end() || !list->is_array()) continue;
-      const bool listed = std::ranges::any_of(*list, [](const Json& module) {
+      for (const Json& module : *list) {
         const std::string name = module.is_string() ? module.get<std::string>() : "";
         const auto has = [&](const char* part) { return name.find(part) != std::string::npos; };
-        return has("self_attn") && !has("vision") && !has("visual") && !has("audio");
-      });
-      if (listed) return true;
+        if (!has("self_attn") || has("vision") || has("visual") || has("audio")) continue;
+        const auto digit = name.find("layers.") == std::string::npos ? name.npos : name.find("layers.") + 7;
+        if (digit >= name.size() || std::isdigit(static_cast<unsigned char>(name[digit])) == 0) return true;
+        by_number.insert(name.substr(digit, name.find_first_not_of("0123456789", digit) - digit));
+      }
     }
-    return false;
+    const auto layers = number({"num_hidden_layers", "n_layer", "num_layers", "n_layers"}).value_or(1);
+    return 2 * static_cast<std::int64_t>(by_number.size()) >= layers;
   }
   static std::string format_of(const Json& config) {
     const std::string method = text_of(config, "quant_method");
@@ -350,7 +408,13 @@ class ConfigReader {
     }
     const auto groups = config.find("config_groups");
     if (method != "compressed-tensors" || groups == config.end() || groups->empty() || !groups->is_object()) return "";
-    const Json weights = groups->begin()->is_object() ? groups->begin()->value("weights", Json()) : Json();
+    std::set<std::string> formats;
+    for (const Json& group : *groups) {
+      formats.insert(group.is_object() ? format_of_weights(group.value("weights", Json())) : "");
+    }
+    return formats.size() == 1 ? *formats.begin() : "";
+  }
+  static std::string format_of_weights(const Json& weights) {
     if (!weights.is_object()) return "";
     const bool real = weights.value("type", Json()) == Json("float");
     const Json bits = weights.value("num_bits", Json());
@@ -373,6 +437,21 @@ Result<Document> parse_model_config(std::string_view text, const std::string& fi
   const Json json = Json::parse(text, nullptr, false);
   if (!json.is_object()) return bad_input(file + ":1", "is no JSON object");
   return ConfigReader(json, file).read();
+}
+
+Result<std::string> with_modelopt_formats(const std::string& config, const std::string& formats,
+                                          const std::string& formats_file) {
+  Json json = Json::parse(config, nullptr, false);
+  if (!json.is_object() || json.contains("quantization_config")) return config;
+  const Json stated = Json::parse(formats, nullptr, false);
+  const auto inner = stated.is_object() ? stated.find("quantization") : stated.end();
+  if (!stated.is_object() || inner == stated.end() || !inner->is_object()) {
+    return bad_input(formats_file, "is no JSON object with an object \"quantization\"");
+  }
+  if (!inner->contains("quant_algo") || (*inner)["quant_algo"].is_null()) return config;  // a KV cache's format alone
+  json["quantization_config"] = *inner;
+  json["quantization_config"]["quant_method"] = "modelopt";
+  return json.dump();
 }
 
 }  // namespace wattle::config

@@ -5,6 +5,7 @@
 
 #include "config/load.h"
 #include "config/locate.h"
+#include "config/reference.h"
 
 namespace wattle::config {
 namespace {
@@ -129,6 +130,25 @@ const Published kPublished[] = {
      R"({"model_type":"minicpm3","hidden_size":2560,"intermediate_size":6400,"num_attention_heads":40,
          "num_key_value_heads":40,"num_hidden_layers":62,"vocab_size":73448,"q_lora_rank":768,"kv_lora_rank":256,
          "qk_nope_head_dim":64,"qk_rope_head_dim":32})"},
+    {"gemma-3-4b", 3.88, 139264,  // heads and vocabulary are left to the model's class
+     R"({"model_type":"gemma3","text_config":{"hidden_size":2560,"intermediate_size":10240,"model_type":"gemma3_text",
+         "num_hidden_layers":34},"vision_config":{"hidden_size":1152,"num_hidden_layers":27}})"},
+    {"gemma-3-12b", 11.77, 393216,  // so is the width of heads, which is no hidden_size over heads
+     R"({"model_type":"gemma3","text_config":{"hidden_size":3840,"intermediate_size":15360,"model_type":"gemma3_text",
+         "num_attention_heads":16,"num_hidden_layers":48,"num_key_value_heads":8}})"},
+    {"pixtral-12b", 12.25, 163840,
+     R"({"model_type":"llava","text_config":{"model_type":"mistral","hidden_size":5120,"intermediate_size":14336,
+         "head_dim":128,"num_key_value_heads":8,"num_hidden_layers":40,"vocab_size":131072,"sliding_window":null},
+         "vision_config":{"model_type":"pixtral"}})"},
+    {"ernie-4.5-0.3b", 0.361, 18432,
+     R"({"model_type":"ernie4_5","hidden_size":1024,"intermediate_size":3072,"num_attention_heads":16,
+         "num_key_value_heads":2,"head_dim":128,"num_hidden_layers":18,"vocab_size":103424,"hidden_act":"silu"})"},
+    {"minicpm-2b", 2.72, 368640,
+     R"({"model_type":"minicpm","hidden_size":2304,"intermediate_size":5760,"num_attention_heads":36,
+         "num_key_value_heads":36,"num_hidden_layers":40,"vocab_size":122753,"hidden_act":"silu"})"},
+    {"gpt-neo-2.7b", 2.65, 327680,
+     R"({"model_type":"gpt_neo","hidden_size":2560,"intermediate_size":null,"num_heads":20,"num_layers":32,
+         "vocab_size":50257,"activation_function":"gelu_new"})"},
     {"grok-2", 269.5, 262144,
      R"({"hidden_size":8192,"intermediate_size":32768,"moe_intermediate_size":16384,"num_attention_heads":64,
          "num_key_value_heads":8,"head_dim":128,"num_hidden_layers":64,"vocab_size":131072,"num_local_experts":8,
@@ -169,11 +189,23 @@ TEST(ModelConfig, NamesWhatIsMissingOrNotModelled) {
        {R"("layer_group_size":8)", R"("state_size":16)", R"("attention_hidden_size":2560)", R"("block_configs":[{}])",
         R"("num_key_value_heads_per_layer":[4,4])", R"("hybrid_layer_pattern":[0,1])",
         R"("cross_attention_layers":[3])", R"("hidden_size_per_layer_input":256)", R"("parallel_attn_mlp_res":true)",
-        R"("is_encoder_decoder":true)", R"("num_key_value_heads":[4,8])",
+        R"("is_encoder_decoder":true)", R"("num_key_value_heads":[4,8])", R"("type_vocab_size":1)",
+        R"("architectures":["MPNetForMaskedLM"])", R"("use_cla":true)", R"("num_kv_shared_layers":15)",
+        R"("global_head_dim":512)", R"("num_experts":8,"num_experts_per_tok":2,"moe_layer_freq":2)",
         R"("num_experts":8,"num_experts_per_tok":2,"zero_expert_num":256)",
         R"("num_experts":8,"num_experts_per_tok":2,"shared_expert_intermediate_size":11009)"}) {
     EXPECT_NE(refused(whole + "," + other + "}").find("not modelled"), std::string::npos) << other;
   }
+  for (const char* encoder : {"bert", "modernbert", "xlm-roberta", "clip_text_model"}) {
+    const std::string json = R"({"model_type":")" + std::string(encoder) + whole.substr(begins.find("llama") + 5);
+    EXPECT_NE(refused(json + "}").find("is of an encoder"), std::string::npos) << json << refused(json + "}");
+  }
+  EXPECT_NE(refused(whole + R"(,"hidden_act":"gelu_new"})").find("whether the FFN is gated"), std::string::npos);
+  EXPECT_EQ(refused(whole + R"(,"hidden_act":"silu","num_kv_shared_layers":0,"moe_layer_freq":1})"), "accepted");
+  EXPECT_NE(refused(R"({"hidden_size":4000,"num_attention_heads":96,"num_hidden_layers":2,"vocab_size":9,
+                        "intermediate_size":10})")
+                .find("head_dim is missing"),
+            std::string::npos);
   EXPECT_EQ(refused(whole + R"(,"is_encoder_decoder":false,"layer_group_size":null})"), "accepted");
   EXPECT_EQ(refused(whole + R"(,"attn_type_list":[1,1]})"), "accepted");
   EXPECT_EQ(refused(whole + R"(,"full_attention_interval":4,"layer_types":["full_attention","full_attention"]})"),
@@ -243,6 +275,31 @@ TEST(ModelConfig, NumberFormatsOfCheckpoints) {
   EXPECT_EQ(four_bit_floats("16"), Dtype::Nvfp4);
   EXPECT_EQ(four_bit_floats("32"), Dtype::Mxfp4);
   EXPECT_EQ(format(R"({"quant_method":"gptq","bits":8})"), std::nullopt);
+  const std::string eight = R"({"weights":{"num_bits":8,"type":"float"}})";
+  const auto groups = [&](const std::string& second) {
+    return format(R"({"quant_method":"compressed-tensors","config_groups":{"a":)" + eight + R"(,"b":)" + second + "}}");
+  };
+  EXPECT_EQ(groups(eight), Dtype::Fp8);
+  EXPECT_EQ(groups(R"({"weights":{"num_bits":4,"type":"float","group_size":16}})"), std::nullopt);
+}
+
+TEST(ModelConfig, FormatsInAFileBesideIt) {
+  const std::string shape =
+      R"("hidden_size":4096,"num_attention_heads":32,"num_hidden_layers":2,"vocab_size":9,"intermediate_size":9)";
+  const auto read = [&](const std::string& config, const std::string& formats) -> std::string {
+    const auto whole = with_modelopt_formats("{" + shape + config + "}", formats, "m/hf_quant_config.json");
+    if (!whole) return whole.error().message();
+    const auto llm = llm_from_text(*whole, "m/config.json");
+    return llm ? effective_text(*llm) : llm.error().message();
+  };
+  const auto has = [](const std::string& text, const char* part) { return text.find(part) != std::string::npos; };
+  const std::string nvfp4 = R"({"quantization":{"quant_algo":"NVFP4","exclude_modules":["lm_head"]}})";
+  EXPECT_TRUE(has(read("", nvfp4), "\ndtype = \"nvfp4\""));
+  EXPECT_TRUE(has(read(R"(,"quantization_config":{"quant_method":"fp8"})", nvfp4), "\ndtype = \"fp8\""));
+  EXPECT_TRUE(
+      has(read("", R"({"quantization":{"quant_algo":null,"kv_cache_quant_algo":"FP8"}})"), "\ndtype = \"bf16\""));
+  EXPECT_TRUE(has(read("", R"({"quantization":{"quant_algo":"W4A8_AWQ"}})"), "W4A8_AWQ"));
+  EXPECT_TRUE(has(read("", "[]"), "m/hf_quant_config.json"));
 }
 
 TEST(ModelConfig, AttentionThatIsNotConvertedIsOfTheTextPart) {
@@ -257,6 +314,17 @@ TEST(ModelConfig, AttentionThatIsNotConvertedIsOfTheTextPart) {
   EXPECT_EQ(attention("model.layers.0.self_attn.q_proj"), Dtype::Bf16);
   EXPECT_EQ(attention("vision_tower.vision_model.encoder.layers.0.self_attn.q_proj"), Dtype::Fp8);
   EXPECT_EQ(attention("lm_head"), Dtype::Fp8);
+  EXPECT_EQ(attention("re:.*self_attn.*"), Dtype::Bf16);
+}
+
+TEST(ModelConfig, OneLayersAttentionIsNotAllLayers) {
+  const auto read = llm_from_text(
+      R"({"model_type":"llama","hidden_size":4096,"num_attention_heads":32,"num_hidden_layers":8,"vocab_size":32000,
+          "intermediate_size":11008,"quantization_config":{"quant_method":"fp8",
+          "ignore":["model.layers.0.self_attn.q_proj","model.layers.0.self_attn.k_proj"]}})",
+      "m/config.json");
+  ASSERT_TRUE(read) << read.error().message();
+  EXPECT_EQ(read->attention_dtype(), Dtype::Fp8);
 }
 
 }  // namespace

@@ -93,6 +93,15 @@ Cluster cluster_of(const LoadedScenario& loaded) {
     cluster.node_gpus.push_back(nodes[n].gpus);
     cluster.unused_gpu = std::max(cluster.unused_gpu, to_watts(idle[n]));
   }
+  if (nodes.empty()) {
+    std::int32_t all = 0;
+    std::int32_t largest = 1;
+    for (const PoolOptions& pool : scenario.pools) {
+      all += pool.gpus() * pool.count;
+      largest = std::max(largest, pool.gpus());
+    }
+    cluster.node_gpus.assign(static_cast<std::size_t>(all / largest), largest);
+  }
   cluster.reshard = reshard_problem(loaded);
   return cluster;
 }

@@ -27,7 +27,8 @@ namespace wattle::config {
 
 /// The machines that a planner has.
 struct Cluster {
-  /// GPUs of each node on which some instance of the fleet may stand; empty: GPUs are not accounted for.
+  /// GPUs of each node on which some instance of the fleet may stand. Where the scenario has no [[node]]s: the GPUs of
+  /// its [[fleet]]s' instances, on as many machines as hold one of its largest instances each.
   std::vector<std::int32_t> node_gpus = {};
   Watts unused_gpu = {};  ///< the most that one without an instance draws, while others of its node have some
   plan::ReshardProblem reshard = {};  ///< without layouts

@@ -43,6 +43,16 @@ TEST(Nodes, ScenariosStateMachinesAndWhatDies) {
   EXPECT_NEAR(static_cast<double>(reshard.gpu_bytes), 0.9 * 80e9, 6e9) << "what the engine may use of it";
 }
 
+TEST(Nodes, WithoutMachinesAClusterIsAsLargeAsTheFleet) {
+  const auto gpus = [](const std::string& fleet) {
+    const auto loaded = load(testing::kScenario + fleet);
+    EXPECT_TRUE(loaded) << loaded.error().message();
+    return cluster_of(*loaded).node_gpus;
+  };
+  EXPECT_EQ(gpus("count = 3\ntensor_parallel = 4\n"), std::vector<std::int32_t>(3, 4));
+  EXPECT_EQ(gpus("count = 1\ntensor_parallel = 2\n"), std::vector<std::int32_t>(1, 2));
+}
+
 TEST(Nodes, BadOnesNameTheirLine) {
   const auto problem = [](const std::string& from, const std::string& to) {
     const auto loaded = load(testing::edited(testing::kScenario + kMore, from, to));

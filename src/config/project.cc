@@ -34,12 +34,15 @@ Place place_of(Project::Kind kind) {
 
 }  // namespace
 
-Result<std::string> Project::find(Kind kind, std::string_view name, const std::string& where) const {
+Result<std::string> Project::find(Kind kind, std::string_view name, const std::string& where,
+                                  const std::filesystem::path& beside) const {
   namespace fs = std::filesystem;
   std::error_code ignored;
   const Place place = place_of(kind);
   if (name.find('/') != std::string_view::npos || name.ends_with(".toml") || name.ends_with(".json")) {
-    if (fs::is_regular_file(fs::path(name), ignored)) return std::string(name);
+    for (const fs::path& path : {beside / name, fs::path(name)}) {
+      if (fs::is_regular_file(path, ignored)) return path.string();
+    }
     // "scenarios/x.toml" from any working directory.
     for (const fs::path& root : roots_) {
       if (fs::is_regular_file(root / name, ignored)) return (root / name).string();

@@ -16,8 +16,10 @@ class Project {
   /// Folders that hold scenarios/, recipes/, specs/, profiles/; earlier ones win.
   explicit Project(std::vector<std::filesystem::path> roots) : roots_(std::move(roots)) {}
 
-  /// The file of a name ("h100"), or of a path when `name` has a slash or ends in .toml. Unknown names list the known.
-  [[nodiscard]] Result<std::string> find(Kind kind, std::string_view name, const std::string& where) const;
+  /// The file of a name ("h100"), or of a path when `name` has a slash or ends in .toml: in the folder `beside`, else
+  /// from the working directory. Unknown names list the known.
+  [[nodiscard]] Result<std::string> find(Kind kind, std::string_view name, const std::string& where,
+                                         const std::filesystem::path& beside = {}) const;
 
   /// Every known name, sorted.
   [[nodiscard]] std::vector<std::string> names(Kind kind) const;

@@ -133,7 +133,12 @@ std::string effective_text(const GpuSpec& gpu) {
 }
 
 std::string effective_text(const LlmSpec& llm) {
-  std::string text;
+  // To be compared with what the model's card says.
+  std::string text = fmt::format(
+      "# {:.2f} billion parameters, {:.2f} of them multiplied for a token; {:.1f} GB of weights; {:.1f} KiB of KV "
+      "cache per token\n",
+      llm.parameters() / 1e9, llm.active_parameters() / 1e9, llm.weight_bytes() / 1e9,
+      llm.kv_bytes_per_token() / 1024.0);
   append_values(text, llm_options(), llm, "", [](const std::string&) { return true; });
   return text;
 }

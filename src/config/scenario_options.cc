@@ -70,7 +70,8 @@ std::vector<Option<workload::WorkloadOptions>> workload_options() {
              "Trace file to replay. A relative path is looked up in WATTLE_DATA, then next to the scenario. Empty: "
              "synthetic arrivals"),
       option("format", &W::format,
-             "Format of the trace file. counts: rows Time,TIMESTAMP with the start of an interval and its number of "
+             "Format of the trace file. none: as its first line says, but counts. counts: rows Time,TIMESTAMP with the "
+             "start of an interval and its number of "
              "requests, whose lengths are drawn from the histograms in lengths"),
       option("rate_scale", &W::rate_scale, "", {1e-6, 1e6},
              "Arrival rate as a multiple of the trace's: 2 sends the same requests in half the time"),

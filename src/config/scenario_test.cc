@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/scratch_folder.h"
 #include "config/load.h"
 #include "config/service.h"
 #include "config/sites.h"
@@ -322,6 +323,19 @@ TEST(ScenarioFiles, AMissingFileSaysSo) {
   const auto by_name = load_scenario("azure-conv-9", {}, testing::project());
   ASSERT_FALSE(by_name);
   EXPECT_NE(by_name.error().what.find("did you mean \"azure-conv-"), std::string::npos) << by_name.error().message();
+}
+
+TEST(ScenarioFiles, APathInItIsFromItsFolder) {
+  const ScratchFolder folder;
+  folder.write("model/config.json", R"({"hidden_size":64,"num_attention_heads":2,"num_hidden_layers":3,"vocab_size":9,
+                                        "intermediate_size":10})");
+  const std::string file = folder.write("s.toml", edited(kScenario, "llama-3.1-8b", "model/config.json"));
+  const auto loaded = load_scenario(file, {}, testing::project());
+  ASSERT_TRUE(loaded) << loaded.error().message();
+  EXPECT_EQ(loaded->llm.layers, 3);
+  const auto flag = load_scenario(file, {{"llm", "model/config.json"}}, testing::project());
+  ASSERT_FALSE(flag) << "a flag's path is from the working directory";
+  EXPECT_EQ(flag.error().where, "--set llm");
 }
 
 TEST(Scenario, ClassesTiersTenantsAndPools) {

@@ -65,7 +65,7 @@ const std::vector<Option<SiteOptions>>& site_options() {
                    "Price of electricity without a file. 0: included in the price of the GPUs"),
             option("site.zone", &S::zone,
                    "Column of this site in the table of round-trip times, cloud-regions/gcp_latency_matrix.csv in "
-                   "WATTLE_DATA, such as US-MIDA-PJM. Requests then take the round trip from their tenant's site. "
+                   "WATTLE_DATA, such as US-CAL-CISO. Requests then take the round trip from their tenant's site. "
                    "State it for all sites or none"),
             option("site.gpu_usd_per_h", &S::gpu, "USD/h", {0, 10'000},
                    "Price of one GPU, from the start of its instance"),

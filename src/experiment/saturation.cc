@@ -93,15 +93,22 @@ Result<MaxLoad> measure_max_load(const config::LoadedScenario& loaded, std::size
   if (!prober) return std::unexpected(prober.error());
   const auto alone = prober->e2e_p99(kLoneRate);
   if (!alone) return std::unexpected(alone.error());
+  const config::PoolOptions& of_pool = loaded.scenario.pools[pool];
+  if (*alone == Span::max()) {
+    return bad_input(loaded.origins.of(fmt::format("fleet.{}.gpu", pool)),
+                     fmt::format("one instance on {} alone does not serve all of the workload's requests, so it has no "
+                                 "maximum load; state fleet.{}.max_load_per_s",
+                                 of_pool.gpu, pool));
+  }
   MaxLoad found;
-  const auto& of_pool = loaded.scenario.pools[pool].max_load_e2e;
-  const auto& stated = options.e2e ? options.e2e : of_pool ? of_pool : loaded.scenario.slo.e2e;
+  const auto& own = of_pool.max_load_e2e;
+  const auto& stated = options.e2e ? options.e2e : own ? own : loaded.scenario.slo.e2e;
   found.e2e_objective = stated.value_or(*alone * 2);
   if (*alone > found.e2e_objective) {
-    return bad_input(loaded.origins.of("slo.e2e_ms"),
+    return bad_input(loaded.origins.of(own ? fmt::format("fleet.{}.max_load_e2e_ms", pool) : "slo.e2e_ms"),
                      fmt::format("{:.0f} ms is less than the {:.0f} ms (p99) that requests take which have {} to "
                                  "themselves; no load meets it",
-                                 found.e2e_objective.millis(), alone->millis(), loaded.scenario.pools[pool].gpu));
+                                 found.e2e_objective.millis(), alone->millis(), of_pool.gpu));
   }
   const auto most = prober->served_per_s();
   if (!most) return std::unexpected(most.error());

@@ -87,6 +87,14 @@ TEST(MaxLoad, RefusesWhatNoLoadMeetsAndRolesWithoutOne) {
   const auto impossible = measure_max_load(tp1, 0, "", options);
   ASSERT_FALSE(impossible);
   EXPECT_NE(impossible.error().message().find("no load meets it"), std::string::npos);
+  const auto own = config::load_scenario(
+      "throttllem-llama2-13b-tp1",
+      {{"workload.trace", ""}, {"workload.synthetic", "azure-conv"}, {"fleet.0.max_load_e2e_ms", "1"}},
+      config::project());
+  ASSERT_TRUE(own) << own.error().message();
+  const auto by_key = measure_max_load(*own, 0, "", {.e2e = {}, .requests = 100});
+  ASSERT_FALSE(by_key);
+  EXPECT_EQ(by_key.error().where, "--set fleet.0.max_load_e2e_ms") << "the key that states it";
   tp1.scenario.pools.front().role = Role::Decode;
   EXPECT_FALSE(measure_max_load(tp1, 0, "", {}));
 }

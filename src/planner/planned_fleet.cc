@@ -131,7 +131,8 @@ Result<void> PlannedFleet::begin(const systems::Recipe& recipe) {
     systems::ScalingInputs inputs = options_.inputs;
     inputs.shapes.assign(options.shapes.begin(), options.shapes.end());
     inputs.cluster = config::cluster_of(loaded_);
-    if (inputs.cluster.node_gpus.empty()) {
+    if (scenario.nodes.empty()) {
+      inputs.cluster.node_gpus.clear();
       for (const Node& node : options.nodes) inputs.cluster.node_gpus.push_back(node.gpus);
     }
     auto made = systems::make_scaling_policy(recipe, std::move(inputs));

@@ -303,7 +303,7 @@ std::string energy_plots(const Comparison& c) {
     const double high = joules * unit.factor;
     const double spread = std::max(high - low, high * 0.02);
     dots.x = linear_axis(std::max(0.0, low - spread * 0.15), high + spread * 0.15, 5, unit.unit);
-    dots.y = linear_axis(std::floor(floor * 100.0 - (1.0 - floor) * 10.0 - 0.5), 100.0, 4, "%");
+    dots.y = linear_axis(std::max(0.0, std::floor(floor * 100.0 - (1.0 - floor) * 10.0 - 0.5)), 100.0, 4, "%");
     dots.x_title = "energy, " + unit.unit;
     dots.y_title = "% of arrived requests that met every SLO";
     out += figure("Attainment against energy", "up and left is better", svg(dots) + unnamed_keys(c, dots));

@@ -91,6 +91,16 @@ TEST_F(SeveralRuns, ADistributionOfOneValueIsAStep) {
   EXPECT_GT(std::stod(found[2]) - std::stod(found[4]), 100.0) << "from nothing to all";
 }
 
+TEST_F(SeveralRuns, NoRunKeepsFewerObjectivesThanNone) {
+  Comparison c = loaded(2);
+  c.runs[1].file.summary.slo.all = 0.005;
+  const std::string page = energy_plots(c);
+  const std::string picture = page.substr(page.find("Attainment against energy"));
+  EXPECT_NE(picture.find(">100<"), std::string::npos);
+  EXPECT_EQ(picture.find(">\u2212"), std::string::npos) << "a tick below 0 %";
+  EXPECT_EQ(picture.find(">-"), std::string::npos);
+}
+
 TEST_F(SeveralRuns, TheHeadingSaysWhatIsCommonAndWhatDiffers) {
   Comparison c = loaded(3);
   const std::string alike = html(c);

@@ -71,9 +71,10 @@ std::vector<config::Option<PlannerOptions>> planner_options() {
              "Cluster manager: time between two decisions on nodes (paper: 30 min)"),
       option("pool_epoch_s", &P::pool_epoch, "s", {1, 86'400},
              "Pool managers: time between two decisions on TP degrees (paper: 5 min)"),
-      option(
-          "nodes", &P::nodes, "nodes", {0, 100'000},
-          "Number of nodes in the cluster. 0: the scenario's [[node]]s that the fleet may use, or 40 if it has none"),
+      option("nodes", &P::nodes, "nodes", {0, 100'000},
+             "Number of nodes in the cluster. 0: the scenario's [[node]]s that the fleet may use or, if it has none, "
+             "as many "
+             "of one largest instance each as the [[fleet]]s' instances have GPUs for"),
       option("rule", &P::rule,
              "How many nodes a pool gets. down: load / capacity of a node, rounded down, and the rest of the load goes "
              "to the next larger pool (paper); up: rounded up, each pool for itself; whole: one optimisation over all "
@@ -131,7 +132,6 @@ Result<void> check_pools(std::int32_t pools, const Making& making) {
 
 /// Nodes as instances of the largest shape fill them. Where they differ, in units of the smallest that holds one.
 void set_nodes(managers::ClusterOptions& to, std::int32_t nodes, const ScalingInputs& from) {
-  constexpr int kUnstated = 40;
   int largest = 0;
   for (const policy::Shape& shape : from.shapes) largest = std::max(largest, shape.gpus);
   to.gpus_per_node = 0;
@@ -141,7 +141,7 @@ void set_nodes(managers::ClusterOptions& to, std::int32_t nodes, const ScalingIn
   if (to.gpus_per_node == 0) to.gpus_per_node = largest;
   to.nodes = 0;
   for (const std::int32_t gpus : from.cluster.node_gpus) to.nodes += gpus / to.gpus_per_node;
-  if (nodes > 0 || to.nodes == 0) to.nodes = nodes > 0 ? nodes : kUnstated;
+  if (nodes > 0) to.nodes = nodes;
 }
 
 Result<std::shared_ptr<managers::Hierarchy>> make_planner(const PlannerOptions& o, const Making& making) {
@@ -157,6 +157,11 @@ Result<std::shared_ptr<managers::Hierarchy>> make_planner(const PlannerOptions& 
                   .within_limits = o.within_limits,
                   .load = {}};
   set_nodes(made.cluster, o.nodes, making.scaling);
+  if (made.cluster.nodes == 0) {
+    return making.refuse("nodes", fmt::format("is 0, and the scenario has no GPUs for an instance of {}: state its "
+                                              "[[node]]s, or a fleet.count",
+                                              made.cluster.gpus_per_node));
+  }
   made.cluster.out_of_turn = made.pool.out_of_turn = o.out_of_turn;
   made.cluster.load.season = o.season;
   made.cluster.load.slot = o.slot;

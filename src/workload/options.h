@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "model/prompt_blocks.h"
@@ -22,9 +23,9 @@ struct PrefixOptions {
 
 /// Where requests come from: a trace file, or (empty path) a synthetic process.
 struct WorkloadOptions {
-  std::string trace;  ///< path; relative ones are looked up in WATTLE_DATA, then beside the scenario
-  TraceFormat format = TraceFormat::Azure;
-  double rate_scale = 1.0;  ///< 2 = the same arrivals in half the time
+  std::string trace;                  ///< path; relative ones are looked up in WATTLE_DATA, then beside the scenario
+  std::optional<TraceFormat> format;  ///< none: by its first line
+  double rate_scale = 1.0;            ///< 2 = the same arrivals in half the time
   /// Highest arrival rate of any whole window of rate_window, reached by sending the requests faster or slower (after
   /// rate_scale); 0 = as it comes.
   double peak_rate_per_s = 0.0;

@@ -97,6 +97,20 @@ TEST(TraceSource, LooksInTheDataDirectoryThenBesideTheScenario) {
   EXPECT_NE(none.error().what.find(folder.beside() + "/u.csv"), std::string::npos);
 }
 
+TEST(TraceSource, AFormatThatIsNotStatedIsThatOfTheFirstLine) {
+  const Folder folder;
+  WorkloadOptions options;
+  options.trace = "t.csv";
+  ASSERT_TRUE(write_file(folder.data() + "/t.csv", kTrace).has_value());
+  const auto vidur = make_source(options, folder.data(), "", 1);
+  ASSERT_TRUE(vidur.has_value()) << vidur.error().message();
+  EXPECT_EQ(drain(**vidur).size(), 5U);
+  ASSERT_TRUE(write_file(folder.data() + "/t.csv", "when,in,out\n1,2,3\n").has_value());
+  const auto unknown = make_source(options, folder.data(), "", 1);
+  ASSERT_FALSE(unknown.has_value());
+  EXPECT_EQ(unknown.error().where, folder.data() + "/t.csv:1");
+}
+
 TEST(TraceSource, SlicesRebasesScalesAndClampsWithCounts) {
   const Folder folder;
   ASSERT_TRUE(write_file(folder.data() + "/t.csv", kTrace).has_value());

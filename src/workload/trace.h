@@ -24,8 +24,8 @@ struct Trace {
 /// counted and left out.
 [[nodiscard]] Result<Trace> parse_trace(TraceFormat format, std::string_view text, const std::string& name);
 
-/// Reads a trace file.
-[[nodiscard]] Result<Trace> load_trace(TraceFormat format, const std::string& path);
+/// Reads a trace file, without a format in that of its first line.
+[[nodiscard]] Result<Trace> load_trace(std::optional<TraceFormat> format, const std::string& path);
 
 /// "azure", "vidur", "splitwise", "mooncake", "burstgpt".
 [[nodiscard]] std::string_view format_name(TraceFormat format);

@@ -95,10 +95,13 @@ Result<Trace> parse_trace(TraceFormat format, std::string_view text, const std::
   return format == TraceFormat::Mooncake ? parse_mooncake(text, name) : parse_csv(form_of(format), text, name);
 }
 
-Result<Trace> load_trace(TraceFormat format, const std::string& path) {
+Result<Trace> load_trace(std::optional<TraceFormat> format, const std::string& path) {
   const auto text = read_file(path);
   if (!text) return std::unexpected(text.error());
-  return parse_trace(format, *text, path);
+  if (format) return parse_trace(*format, *text, path);
+  const auto detected = detect_format(*text, path);
+  if (!detected) return std::unexpected(detected.error());
+  return parse_trace(*detected, *text, path);
 }
 
 }  // namespace wattle::workload

@@ -44,10 +44,11 @@ Result<TraceFormat> detect_format(std::string_view text, const std::string& name
   for (const Known& known : kKnown) {
     if (line.find(known.sign) != std::string_view::npos) return known.format;
   }
-  std::string names;
-  for (const Known& known : kKnown) names += fmt::format("{}{}", names.empty() ? "" : ", ", known.name);
-  return bad_input(fmt::format("{}:1", name),
-                   fmt::format("is the first line of no known trace format ({}); name one", names));
+  std::string signs;
+  for (const Known& known : kKnown) {
+    signs += fmt::format("{}{} ({})", signs.empty() ? "" : ", ", known.sign, known.name);
+  }
+  return bad_input(fmt::format("{}:1", name), "has none of what begins a known trace: " + signs);
 }
 
 }  // namespace wattle::workload

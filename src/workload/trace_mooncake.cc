@@ -2,6 +2,7 @@
 #include <fmt/core.h>
 #include <simdjson.h>
 
+#include <cmath>
 #include <iterator>
 #include <limits>
 
@@ -23,7 +24,13 @@ Result<std::int64_t> whole(const simdjson::dom::object& row, const std::string& 
   simdjson::dom::element element;
   if (row.at_key(key).get(element) != simdjson::SUCCESS) return bad_key(where(), key, "is missing; add it");
   std::int64_t value = 0;
-  if (element.get(value) != simdjson::SUCCESS || value < low || value > high) {
+  bool is_whole = element.get(value) == simdjson::SUCCESS;
+  if (const double real = element.is_double() ? element.get_double().value_unsafe() : 0.5;
+      real == std::floor(real) && std::abs(real) <= static_cast<double>(high)) {  // 100.0, as data frames write it
+    value = static_cast<std::int64_t>(real);
+    is_whole = true;
+  }
+  if (!is_whole || value < low || value > high) {
     return bad_key(where(), key, fmt::format("must be a whole number from {} to {}", low, high));
   }
   return value;

@@ -88,6 +88,17 @@ TEST(TraceReaders, FindColumnsByNameAndAcceptByteOrderMarkAndQuotes) {
               {{Instant(0), 374, 44}});
 }
 
+TEST(TraceReaders, WholeNumbersWithAPoint) {
+  expect_rows(
+      must_parse(TraceFormat::Azure, "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:15:46,374.0,44.0\n"),
+      {{Instant(0), 374, 44}});
+  expect_rows(must_parse(TraceFormat::Mooncake, R"({"timestamp": 0, "input_length": 374.0, "output_length": 44})"),
+              {{Instant(0), 374, 44}});
+  EXPECT_NE(error_of(TraceFormat::Mooncake, R"({"timestamp": 0, "input_length": 374.5, "output_length": 44})")
+                .find("'input_length' must be a whole number"),
+            std::string::npos);
+}
+
 TEST(TraceReaders, HashIdsChain) {
   const Trace trace =
       must_parse(TraceFormat::Mooncake,

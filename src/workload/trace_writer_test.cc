@@ -98,8 +98,10 @@ TEST(TraceFormats, NamesAreInverse) {
   EXPECT_FALSE(detect_format("", "t").has_value());
   const auto unknown = detect_format("a,b\n1,2\n", "t");
   ASSERT_FALSE(unknown.has_value());
-  EXPECT_EQ(unknown.error().message(),
-            "t:1: is the first line of no known trace format (azure, vidur, splitwise, mooncake, burstgpt); name one");
+  EXPECT_EQ(
+      unknown.error().message(),
+      "t:1: has none of what begins a known trace: ContextTokens (azure), num_prefill_tokens (vidur), prompt_size "
+      "(splitwise), \"input_length\" (mooncake), Request tokens (burstgpt)");
 }
 
 }  // namespace wattle::workload

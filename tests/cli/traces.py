@@ -80,7 +80,7 @@ def main() -> None:
             (2, "no such file", ["summary", "absent.csv"]),
             (2, "--format: is 'csv'; it must be azure", ["summary", str(made), "--format", "csv"]),
             (2, "the header has no column 'arrived_at'", ["summary", str(made), "--format", "vidur"]),
-            (2, "is the first line of no known trace format", ["summary", __file__]),
+            (2, "has none of what begins a known trace", ["summary", __file__]),
             (2, "--to: is 'xml'", ["convert", str(made), str(folder / "x"), "--to", "xml"]),
             (2, "--rate: is -1; it must be above 0", ["synth", str(folder / "x"), "--rate", "-1"]),
             (2, "--like: is 'azure'", ["synth", str(folder / "x"), "--like", "azure"]),
