@@ -188,10 +188,10 @@ constexpr const char* kWhy =
   fitted. H100s that wait draw less than ours (what is left is one-sided there). Power is a request's energy times requests a
   second; prompt lengths are not published (210 and 130 tokens taken). Runs that are mostly start and end are not scored.
 - What is left of ML.ENERGY's power is mostly the chip: NVIDIA-Nemotron-Nano-9B at 8 requests draws 467 W in one of its tasks
-  and 402 in another, gemma-3-12b at 128 589 and 686. Of the two models fitted, ours is 6 % low for one and 9 % high for
+  and 402 in another, gemma-3-12b at 128 589 and 686. Of the two models fitted, ours is 5 % low for one and 9 % high for
   the other (four chips); it is 7 % high for the 4 x H100 node.
-- The H100's fit cross-validated (`wattle fit --gpu h100 --folds 4`), fit and left out: sweep power 5.7 and 5.1 %, TPOT p99 7.0
-  and 8.1, TTFT p99 12.7 and 13.4; ML.ENERGY's 19 rows power 7.6 and 10.7, ITL 4.7 and 6.3, J/token 6.9 and 10.6; kernels
+- The H100's fit cross-validated (`wattle fit --gpu h100 --folds 4`), fit and left out: sweep power 5.3 and 5.0 %, TPOT p99 7.6
+  and 8.0, TTFT p99 13.2 and 14.2; ML.ENERGY's 19 rows power 7.3 and 10.8, ITL 4.7 and 6.8, J/token 7.3 and 12.5; kernels
   within 0.4 points of each other. So the fit leans on those two models' level, not on single rows of the rest.
 - On B200 a quarter of ML.ENERGY's runs are the host's: they draw less than nine tenths of what the same model on as many
   GPUs draws with no larger a batch (the rule; *waiting for the host*), and are slow: Qwen3-14B's 8 requests take 34 ms a
@@ -204,10 +204,10 @@ constexpr const char* kWhy =
   that waited (with them in the fit of time, the B200 sampled a token in half as much time again as an H100 does, and then
   drew nothing for it). Its layers' small kernels take the H100's time: left to those dozen rows they took twice that, and the
   end-to-end samples' time per token went from 15 to 30 % off on the fitted half (TensorRT-LLM; with an earlier fit). The energy of
-  a byte stays the H100's scaled by TDP and bandwidth (34 pJ). Serving rows weigh as much as all kernels'. By model left out: `wattle fit --gpu b200 --by-model`; power 8.7 % in the mean, 7.7 in the median, p90 15.6
-  (Llama-3.1-8B 12 % high, 405B 11 low), time per token 11.7, 8.9 and 25.1 (H100's power 11.1, 11.8, 17.8; the shipped H100
-  profile, fitted on two of its models, 7.9 on the rest). What of a B200's power follows the clock no row says; the H100's
-  share is taken.
+  a byte stays the H100's scaled by TDP and bandwidth (34 pJ). Serving rows weigh as much as all kernels'. By model left out:
+  `wattle fit --gpu b200 --by-model`; power 8.1 % in the mean, 6.7 in the median, p90 15.0 (Llama-3.1-8B 10 % high, 405B 10
+  low), time per token 12.0, 10.2 and 25.7 (the shipped H100 profile, fitted on two of its models, has 8.0 on the power of the
+  rest). What of a B200's power follows the clock no row says; the H100's share is taken.
 - Prompts short enough to wait for the CPU's kernel launches (vLLM runs them without a CUDA graph) draw less: in the table of
   prefill power 0.3 ms a layer, of 0.2, 0.3 and 0.4 what suits its fitted rows best; nowhere else.
 - Arrivals of the H100 sweep are taken as Poisson and its token budget per step as 768, which of 512, 768, 1,024 and 2,048
@@ -227,22 +227,21 @@ constexpr const char* kWhy =
   reproduce`; clocks are the figure's 1005 and 1410 MHz, whatever a model's own optimum is. SGLang's CPU works while the GPU
   does, and the longer counts: 12 ms a step, 5 ms a prompt and 25 us a decoding request for both models (framework sglang-pd).
   Step and request together are what 512 requests of an 8B model on eight H200 show; how they divide, and the prompt's time,
-  were chosen with both panels in view. Without any of what a hand set the 3B's saving is off by 17.3 points in the mean (worst
-  22.0), with it by 4.2 (8.4); the 8B's by 2.9 (5.8) and 1.6 (3.7) (every third rate, one draw). The mean passes of the decode
+  were chosen with both panels in view. Without any of what a hand set the 3B's saving is off by 17.6 points in the mean (worst
+  21.8), with it by 3.9 (8.0); the 8B's by 3.4 (6.3) and 1.8 (5.1) (every third rate, one draw). The mean passes of the decode
   engine's loop before a client's first token (4, exponential), the pace of SGLang's decode attention, 6 us of the GPU's time
   per request and EcoFreq's margin (a quarter, as the published demo has it) were chosen on the 8B's points. So all rows of
   these two models count as fitted; any other panel in the folder does not. *left_out* (`wattle reproduce voltanallm --section
   left-out`): each model with those constants chosen by a rule on the other's points alone, the worse of the two. The 8B's
-  points do not tell the CPU's time of a step: the rule takes none (and 4 passes), and the 3B's saving is off by 15.0 points
-  (worst 17.9), as with all of them neutral (14.2 and 16.8 until beliefs had a line for the CPU's time of prompts). It was off by 1.9
-  (5.1), by chance, as long as our EcoPred knew nothing of the CPU's time and called such steps 10 to 43 % too short; with the
-  12 ms and 25 us that both panels show it is 4.0 (7.8). EcoPred's published form, lines alone, is 2.7 ms off on the 3B's steps
+  points do not tell the CPU's time of a step: the rule follows chance, and the 3B's saving is off by 9.2 points (worst 13.3; 15.6 and
+  18.3 with all of them neutral; by 5 to 15 with other fits of the same profiles). With the 12 ms and 25 us that both panels show
+  it is 3.9 (7.6). EcoPred's published form, lines alone, is 2.7 ms off on the 3B's steps
   (published 2.2, not chosen on); a line that the CPU sets is off by nothing, which is what recipes but voltanallm-published
   believe. Other SGLang rows bound the step only from above, and lower: their shortest time per token is 7.8 ms (Qwen3-32B on
   eight H100, 16 requests), so 12 ms is no constant of SGLang but of these servers, which no other row shows. `--section
   constants` (48 s of CPU) has every constant that a hand set at half, twice and nothing. At half and at twice its value the
-  saving is off in the mean, 8B and 3B, by 1.6 and 13.9, 1.4 and 5.4 points (step), 1.7 and 4.0, 1.6 and 4.1 (prompt), 1.6 and
-  9.0, 1.6 and 4.9 (request), 1.7 and 3.9, 1.1 and 4.1 (passes), 3.0 and 9.2, 4.5 and 6.4 (margin).
+  saving is off in the mean, 8B and 3B, by 2.0 and 14.5, 1.9 and 5.7 points (step), 2.1 and 4.1, 2.0 and 3.8 (prompt), 1.8 and
+  9.9, 2.1 and 4.7 (request), 2.2 and 4.0, 1.5 and 4.1 (passes), 3.3 and 9.5, 3.8 and 6.3 (margin).
 - A100: no clock sweep is published. Its voltage floor is kept where VoltanaLLM finds the optimum of both phases; the two
   optimum rows are therefore no test of the model. A byte's energy is kept, too: the H100's, scaled by TDP and bandwidth, as
   the B200's is (53 pJ; a dozen rows do not tell it from a busy unit's). How time and power follow the clock is fitted on VoltanaLLM's runs, on the clock
@@ -272,7 +271,7 @@ constexpr const char* kWhy =
   any length: products of that software ran slower, too.
 - FREESH's workers with four H100 are taken as PCIe cards with NVLink bridges: none draws more than 350 W a card, nor makes a token
   in less than 29 ms, where four with HBM3 draw twice as much and take 18. Its release names neither; this is read off the rows
-  that judge it (power 27 to 11 % off). Its A100 workers of eight are 3 to 30 % below ours in power.
+  that judge it (power 27 to 11 % off). Its A100 workers of eight are 6 to 29 % below ours in power.
 - DynamoLLM: prompts at the class borders, answers of 69, 350 and 427 tokens (short and long: means of their class in the
   public Conversation trace; chosen with the tables in view), 16 ms of CPU time per step (from DistServe's decode fits), p99
   of TTFT and of a request's mean time per token over 30 s. Its energy is read as what the instance draws while one request
