@@ -137,11 +137,10 @@ void LiveLedger::unseen(RequestId id, Instant at) {
 
 /// A prompt whose step is not paid yet pays for what was computed of it, not for what was believed.
 void LiveLedger::leaving(RequestId id, Leaving leaving) {
-  Billed* r = unfinished(id);
-  if (r == nullptr) {  // it never reached an engine
-    Outcome outcome;
-    outcome.metered = false;
-    if (leaving.charged) leaving.charged(outcome, meters());
+  Billed* r = find(id);
+  if (r == nullptr) return left_already(id, std::move(leaving));
+  if (r->outcome) {  // refused after an attempt was lost, whose energy is not known yet
+    r->leaving = std::move(leaving);
     return;
   }
   if (leaving.counted.prompt > 0) {
@@ -150,6 +149,20 @@ void LiveLedger::leaving(RequestId id, Leaving leaving) {
     refused(*r);
   }
   r->leaving = std::move(leaving);
+}
+
+/// It was refused and booked at once, or it never reached an engine.
+void LiveLedger::left_already(RequestId id, Leaving leaving) {
+  Outcome outcome;
+  outcome.metered = false;
+  for (std::size_t i = leaving.rejected ? recent_.size() : 0; i-- > 0;) {
+    Recent& one = recent_[(oldest_ + i) % recent_.size()];
+    if (one.outcome.request.id != id) continue;
+    one.name = std::move(leaving.name);
+    outcome = one.outcome;
+    break;
+  }
+  if (leaving.charged) leaving.charged(outcome, meters());
 }
 
 /// Its engine has computed nothing for it. Since the newest reading it has used nothing; what was booked before that

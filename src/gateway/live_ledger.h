@@ -60,12 +60,13 @@ class LiveLedger final : public journal::Sink {
   void unseen(RequestId id, Instant at);
   /// `meters`: as returned by meters().
   using Charged = std::function<void(const Outcome&, const char* meters)>;
-  /// What is known of a request when it leaves, before outcome().
+  /// What is known of a request when it leaves: before outcome(), or after it if the core refused the request.
   struct Leaving {
     TokenTally::Counted counted;
     std::string name = {};      ///< the client's X-Request-Id; empty: ours
     Charged charged = nullptr;  ///< called once its energy is known, or known to be unknown; at once for a request that
                                 ///< never reached an engine, with nothing else in its outcome
+    bool rejected = false;      ///< perhaps by the core, which calls outcome() before
   };
   void leaving(RequestId id, Leaving leaving);
   /// A step begins.
@@ -165,6 +166,7 @@ class LiveLedger final : public journal::Sink {
   void paid(RequestId id);
   void let_go(Billed& request);
   void refused(Billed& request);
+  void left_already(RequestId id, Leaving leaving);
   void unmetered(std::size_t i, Instant now);
   void lose(std::size_t i, Instant now);
   void read_late(std::size_t i, Picojoules drawn, Instant at);

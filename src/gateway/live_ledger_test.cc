@@ -276,6 +276,35 @@ TEST(LiveLedger, AnAttemptThatIsLostPaysWhereItWasAndTheNextOneWhereItIs) {
   books.expect_conserved(100);
 }
 
+/// The core books a refusal before the thread that has the request learns of it.
+TEST(LiveLedger, ARefusalAfterALostAttemptSaysWhatTheAttemptDrew) {
+  for (const bool read_before : {false, true}) {
+    Books books;
+    books.meter(kA, 0, 0);
+    books.start(1, kA, 0);
+    books.ledger.unseen(RequestId(1), at(0));
+    books.ledger.lost(RequestId(1), at(50));
+    books.leave(1, 60);
+    double said = -1.0;
+    const auto leaves = [&] {
+      books.ledger.leaving(
+          RequestId(1),
+          {.counted = {},
+           .name = "abc",
+           .charged = [&](const Outcome& o, const char*) { said = o.metered ? o.energy.joules().value() : -2.0; },
+           .rejected = true});
+    };
+    if (!read_before) leaves();
+    EXPECT_EQ(said, -1.0) << "its meter has yet to speak";
+    books.meter(kA, 1000, 100);
+    if (read_before) leaves();
+    EXPECT_NEAR(said, 0.5, 1e-9);
+    EXPECT_DOUBLE_EQ(said, books.joules(1)) << "as in the journal";
+    EXPECT_EQ(books.ledger.recent(0).name, "abc");
+    books.expect_conserved(100);
+  }
+}
+
 TEST(LiveLedger, ALostAttemptWhoseMeterIsCutOffToIsUnknown) {
   Books books;
   books.meter(kA, 0, 0);

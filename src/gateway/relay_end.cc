@@ -74,7 +74,9 @@ void Relay::on_refuse(control::Refusal refusal, const char* reason) {
   if (record_) {
     status_ = error.status;
     note_end(Fate::Rejected, reason);
-    context_.observer->over(record_);
+    // Not over yet: an attempt that was lost may have drawn energy.
+    context_.control.leave(request_.id, Fate::Rejected, reason, {}, {}, own_name_ ? std::string() : request_id_,
+                           with_record(nullptr));
   }
   exchange_->respond(error.status, "application/json", net::error_json(error),
                      "Retry-After: 1\r\nX-Request-Id: " + request_id_ + "\r\n");

@@ -243,7 +243,9 @@ void ControlStrand::handle(Event& event, Instant at) {
         book_.answered(event.id, served.output_tokens, now);
       else
         book_.leave(event.id);
-      if (ledger_ != nullptr) ledger_->leaving(event.id, {counted, std::move(name), std::move(charged)});
+      if (ledger_ != nullptr) {
+        ledger_->leaving(event.id, {counted, std::move(name), std::move(charged), fate == Fate::Rejected});
+      }
       if (const auto tag = requests_.leave(event.id, fate, reason, served, now)) unseat(*tag);
       break;
     }
