@@ -301,7 +301,7 @@ void add_agent(Command app, int& exit_code) {
   command.add_option("--zeusd", flags->zeusd,
                      "Socket of the Zeus daemon, which sets clocks if this process may not; NVML is still used for "
                      "reading. Its token, if it needs one, is read from ZEUSD_TOKEN");
-  command.add_option("--state", flags->state, "Directory with records of which GPUs are locked").capture_default_str();
+  command.add_option("--state", flags->state, "File that records which GPUs are locked").capture_default_str();
   command
       .add_option("--admin", flags->admin,
                   "host:port of /metrics, /health, /engines, /clocks, /plan and /budget; port 0: any free one")

@@ -65,7 +65,9 @@ Result<std::set<std::string>> StateFile::read() const {
       uuids.insert(line);
     }
   }
-  return bad_input(path_, "is not a whole list of locked GPUs; reset their clocks by hand and delete it");
+  return bad_input(path_,
+                   "is not a whole list of locked GPUs: reset the clocks of all GPUs here by hand (NVIDIA: nvidia-smi "
+                   "--reset-gpu-clocks), then delete this file");
 }
 
 Result<void> StateFile::write(const std::set<std::string>& uuids) const {
