@@ -40,11 +40,13 @@ TEST(OtherModels, APromptThatItsPrefillEngineDoesNotKnowGoesToAnother) {
       for (WorkerOptions& worker : options.workers) worker.bootstrap_port = 9;
     });
     rig.upstream.other_model = true;
-    for (int i = 0; i < 4; ++i) {
+    int asked = 0;
+    // Where the next one goes hangs on when the last was booked.
+    for (; asked < 4 || (rig.upstream.seen_count() == 0 && asked < 200); ++asked) {
       EXPECT_NE(rig.ask(Rig::chat("", true), true).find("[DONE]"), std::string::npos) << static_cast<int>(contract);
     }
     EXPECT_GT(rig.upstream.seen_count(), 0);
-    EXPECT_EQ(rig.settled().finished, 4);
+    EXPECT_EQ(rig.settled().finished, asked);
   }
 }
 
