@@ -196,9 +196,7 @@ class StageProblem {
     profile = with(profile, result.values);
     return result;
   }
-  [[nodiscard]] double cost(const HardwareProfile& profile) const {
-    return fit_least_squares({}, [&](const auto&) { return residuals(profile); }, {.scale = kLinear}).cost;
-  }
+  [[nodiscard]] double cost(const HardwareProfile& profile) const { return robust_cost(residuals(profile), kLinear); }
 
  private:
   static constexpr double kUnit = 10.0;   // residuals of a set add up to this squared per squared relative error

@@ -65,8 +65,7 @@ class Problem {
     return r;
   }
   [[nodiscard]] double cost(const std::vector<double>& r, const std::vector<double>& at) const {
-    double cost = 0.0;
-    for (const double x : r) cost += soft_l1(x, scale_);
+    double cost = robust_cost(r, scale_);
     for (std::size_t i = 0; i < size(); ++i) {
       const double d = at[i] - unit(parameters_[i], parameters_[i].prior);
       cost += parameters_[i].prior_weight * d * d;
@@ -175,6 +174,12 @@ Point descend(const Problem& problem, Point from, double width, int max_iteratio
 
 }  // namespace
 
+double robust_cost(const std::vector<double>& residuals, double scale) {
+  double cost = 0.0;
+  for (const double x : residuals) cost += std::isfinite(x) ? soft_l1(x, scale) : 0.0;
+  return cost;
+}
+
 FitResult fit_least_squares(const std::vector<FitParameter>& parameters,
                             const std::function<std::vector<double>(const std::vector<double>&)>& residuals,
                             const FitEffort& effort) {
@@ -182,19 +187,19 @@ FitResult fit_least_squares(const std::vector<FitParameter>& parameters,
   constexpr double kWidths[] = {0.03, 0.003};
   constexpr double kSpread = 0.3;  // of the range, to either side: where other starts lie
   const Problem problem(parameters, residuals, effort.scale);
-  const auto descended = [&](std::vector<double> from) {
-    Point at = point(problem, std::move(from));
+  const auto descended = [&](Point at) {
     for (const double width : kWidths) at = descend(problem, std::move(at), width, effort.iterations);
     return at;
   };
   FitResult result;
-  result.cost_before = point(problem, problem.start()).cost;
-  Point best = descended(problem.start());
+  Point best = point(problem, problem.start());
+  result.cost_before = best.cost;
+  best = descended(std::move(best));
   RandomStream random(1, "starts of a fit");
   for (int i = 0; i < effort.other_starts; ++i) {
     std::vector<double> from = best.at;
     for (double& x : from) x = std::clamp(x + kSpread * (2.0 * random.uniform() - 1.0), 0.0, 1.0);
-    Point found = descended(std::move(from));
+    Point found = descended(point(problem, std::move(from)));
     if (found.cost < best.cost) best = std::move(found);
   }
   result.values = problem.values(best.at);

@@ -25,6 +25,9 @@ struct FitEffort {
   int other_starts = 0;  ///< around the best point so far, for costs with several minima
 };
 
+/// Soft-L1 cost of weighted residuals; NaN counts as zero.
+[[nodiscard]] double robust_cost(const std::vector<double>& residuals, double scale);
+
 /// `residuals` maps parameters to weighted residuals; NaN counts as zero.
 [[nodiscard]] FitResult fit_least_squares(
     const std::vector<FitParameter>& parameters,
