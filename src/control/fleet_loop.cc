@@ -134,8 +134,10 @@ AdmissionDecision FleetLoop::ask_admission(const Request& request, std::int64_t 
   if (slot.policy->reads_steps()) {
     for (const auto& view : instances_) refresh(std::array{&view}, now);
   }
-  const auto decision =
-      slot.policy->admit(request, FleetSnapshot{now, instances_, held_before, counts_.in_flight - 1 - held_before});
+  FleetSnapshot fleet{now, instances_, held_before, counts_.in_flight - 1 - held_before,
+                      std::ssize(candidates_.prefill)};
+  if (pools_.several()) narrow(fleet, request.request_class);
+  const auto decision = slot.policy->admit(request, fleet);
   sink_.decision({now, journal::DecisionKind::Admission, slot.mode, request.id, kNoInstance,
                   static_cast<std::int64_t>(decision.verdict), decision.reason});
   return slot.mode == Mode::Enforce ? decision : AdmissionDecision{};
@@ -229,6 +231,8 @@ bool FleetLoop::try_start(Entry& entry, const RouteDecision& bound, Instant now)
   if (id == kNoInstance) return false;
   assign(id, entry, +1, now);
   InstanceView& chosen = at(id);
+  entry.request.pool = chosen.spec->pool;  // where admission or the emergency ladder chose the instance, no pool was
+  count_in_pool(entry, +1);
   if (chosen.spec->beliefs.load != nullptr) {
     const double most = most_load_per_s(chosen, entry.request.request_class);
     chosen.load.add(most > 0.0 ? LoadShare::of_one(most) : 1.0, now);
@@ -317,6 +321,7 @@ void FleetLoop::refuse(RequestId id, Refusal refusal, const char* reason, Instan
   const auto node = requests_.extract(id.value());
   const Entry& entry = node.mapped();
   runs_no_more(entry);
+  if (entry.prefill != kNoInstance) count_in_pool(entry, -1);
   const Served served = port_.refuse(entry.request, entry.tag, refusal, reason, now);
   close(entry, served.first_token == Instant::never() ? Fate::Rejected : Fate::Failed, reason, served, now);
 }
@@ -375,6 +380,7 @@ std::optional<Tag> FleetLoop::leave(RequestId id, Fate fate, const char* reason,
   begun(entry);
   runs_no_more(entry);
   each_place(entry, [&](InstanceId id) { assign(id, entry, -1, now); });
+  count_in_pool(entry, -1);
   const Outcome outcome = close(entry, fate, reason, served, now);
   if (!observers_.empty()) observe(event::Left{outcome}, now);
   if (policies_.length) policies_.length->observe(outcome);

@@ -244,8 +244,9 @@ class FleetLoop {
   void taken_back(Entry& entry, const char* reason, Instant now);
   void start_again(Entry& entry, const Withdrawal& withdrawal, Instant now);
   [[nodiscard]] RequestId least_urgent(const Entry& for_whom, std::int64_t than);
-  /// The first held request displaces a less urgent running one; one at a time.
+  /// The first held request of some queue displaces a less urgent running one; one at a time.
   void perhaps_preempt(Instant now);
+  bool displace_for(Held first, Instant now);
   /// `bound`: the instance chosen by admission; kNoInstance: routing chooses.
   bool try_start(Entry& entry, const RouteDecision& bound, Instant now);
   void retry_held(Instant now);
@@ -296,14 +297,19 @@ class FleetLoop {
   void rebuild_candidates();
   void refresh(std::span<const InstanceView* const> views, Instant now);
   void observe(const Event& event, Instant now);
+  /// The snapshot of the pools that the class's requests may go to.
+  void narrow(FleetSnapshot& fleet, ClassId request_class);
+  /// The request has been dispatched to its pool (+1), or no longer is (-1).
+  void count_in_pool(const Entry& entry, int sign);
   AdmissionDecision ask_admission(const Request& request, std::int64_t held_before, Instant now);
 
   std::vector<InstanceView> instances_;  ///< ascending by id
   InstanceIndex index_;                  ///< of instances_
   Candidates candidates_;
-  std::vector<Candidates> by_pool_;  ///< where there are several
-  std::vector<ModelMask> has_;       ///< in order of instances_
-  bool models_differ_ = false;       ///< some instance lacks a model
+  std::vector<Candidates> by_pool_;      ///< where there are several
+  std::vector<std::int64_t> in_flight_;  ///< by pool: dispatched, not yet left
+  std::vector<ModelMask> has_;           ///< in order of instances_
+  bool models_differ_ = false;           ///< some instance lacks a model
   ModelMask ready_models_ = 0;
   std::vector<Residency> residencies_{1};  ///< distinct ones of tenants; the first: anywhere
   bool some_undivided_ = false;            ///< a request with Request::undivided has arrived

@@ -200,6 +200,7 @@ void FleetLoop::withdraw(RequestId id, Withdrawal withdrawal, Instant now) {
 void FleetLoop::taken_back(Entry& entry, const char* reason, Instant now) {
   begun(entry);
   each_place(entry, [&](InstanceId id) { assign(id, entry, -1, now); });
+  count_in_pool(entry, -1);
   const InstanceId from = std::exchange(entry.prefill, kNoInstance);
   const InstanceId decode = std::exchange(entry.decode, kNoInstance);
   entry.prefilling = false;

@@ -215,19 +215,21 @@ RequestId FleetLoop::least_urgent(const Entry& for_whom, std::int64_t than) {
 }
 
 void FleetLoop::perhaps_preempt(Instant now) {
-  if (!preemptive_ || counts_.held == 0 || displacing_ != RequestId(-1)) return;
-  auto& policy = *policies_.queueing.policy;
-  if (!policy.preempts()) return;
-  const Held* first = nullptr;
-  for (Line& line : lines_) {
-    drop_left(line);
-    if (!line.empty() && (first == nullptr || LeavesLater{}(*first, line.front()))) first = &line.front();
+  if (!preemptive_ || retrying_ || counts_.held == 0 || displacing_ != RequestId(-1)) return;
+  if (!policies_.queueing.policy->preempts()) return;
+  stopped_.assign(lines_.size(), false);
+  while (Line* line = next_line()) {
+    if (strict_) stopped_.assign(lines_.size(), true);
+    stopped_[static_cast<std::size_t>(line - lines_.data())] = true;
+    if (displace_for(line->front(), now)) return;
   }
-  if (first == nullptr) return;
-  const RequestId urgent = first->id;
-  const std::int64_t rank = policy.waiting_rank(first->key, now);
+}
+
+bool FleetLoop::displace_for(Held first, Instant now) {
+  const RequestId urgent = first.id;
+  const std::int64_t rank = policies_.queueing.policy->waiting_rank(first.key, now);
   Entry& first_entry = requests_.at(urgent.value());
-  if (!first_entry.may_displace) return;
+  if (!first_entry.may_displace) return false;
   for (RequestId id = least_urgent(first_entry, rank); id != RequestId(-1); id = least_urgent(first_entry, rank)) {
     const Entry& entry = requests_.at(id.value());
     running_.erase({entry.rank, id.value()});  // each request is tried once, whatever the port answers
@@ -236,10 +238,11 @@ void FleetLoop::perhaps_preempt(Instant now) {
       first_entry.may_displace = false;
       sink_.decision({now, journal::DecisionKind::Queueing, Mode::Enforce, id, entry.prefill, urgent.value(),
                       "displaced by one more urgent"});
-      return;
+      return true;
     }
     displacing_ = RequestId(-1);
   }
+  return false;
 }
 
 void FleetLoop::displaced(RequestId id, std::int32_t produced, Instant now) {

@@ -7,6 +7,7 @@
 
 #include "control/fleet_driver_test.h"
 #include "control/pool_router.h"
+#include "policy/admission/bounded.h"
 #include "policy/queueing/fcfs.h"
 #include "policy/routing/least_energy.h"
 #include "policy/routing/round_robin.h"
@@ -225,6 +226,39 @@ TEST(FleetLoop, AFullPoolOverflowsToTheNextLargerAndThenItsOwnTakesMore) {
   EXPECT_EQ(loop.counts().held, 0);
   loop.arrive(sized(18, 10, 10), 0, Instant() + Span::s(100));  // the earlier requests no longer count
   EXPECT_STREQ(journal.decisions.back().reason, "its class's share");
+}
+
+TEST(FleetLoop, AFullPoolHoldsOnlyWhatMayGoNowhereElse) {
+  for (const bool overflow : {false, true}) {
+    Fleet fleet;
+    for (const std::int32_t pool : {0, 0, 1, 2}) fleet.add(pool);
+    Journal journal;
+    Driver driver;
+    DispatchPolicies policies;
+    policies.admission = {std::make_shared<policy::BoundedAdmission>(policy::BoundedAdmissionOptions{2, 100}),
+                          Mode::Enforce};
+    FleetLoopOptions options = nine_classes(kThree);
+    options.emergency.overflow = overflow;
+    FleetLoop loop(fleet.views, std::move(policies), 1, options, driver, journal);
+    std::int64_t id = 0;
+    const auto held_after = [&](int count, std::int32_t prompt) {
+      for (int i = 0; i < count; ++i) {
+        ++id;
+        loop.arrive(sized(id, prompt, 10), 0, Instant(id));
+      }
+      return loop.counts().held;
+    };
+    // Two instances of pool 0, and with overflow one each of the larger ones, take two requests each.
+    EXPECT_EQ(held_after(9, 10), overflow ? 1 : 5);
+    const auto before = loop.counts().held;
+    EXPECT_EQ(held_after(1, 5000), before) << "its own pool is not full";
+    for (const std::int64_t gone : {std::int64_t{1}, id})
+      loop.leave(RequestId(gone), Fate::Finished, "", {}, Instant(100));
+    EXPECT_EQ(loop.counts().held, before - 1);
+    // Without an instance of its own, a class is held to the bound of the pool that takes it.
+    loop.remove_instance(InstanceId(2), Instant(101));
+    EXPECT_EQ(held_after(3, 500), before);
+  }
 }
 
 TEST(FleetLoop, InAStrictQueueWhoWaitsForAFullPoolHoldsUpThoseBehind) {

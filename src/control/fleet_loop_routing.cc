@@ -81,6 +81,24 @@ RouteDecision FleetLoop::pick_in(PoolId pool, std::span<const InstanceView* cons
   return picked;
 }
 
+void FleetLoop::narrow(FleetSnapshot& fleet, ClassId request_class) {
+  fleet.in_flight_requests = fleet.takers = 0;
+  const PoolRouter::Order order = pools_.reach(request_class);
+  for (std::size_t i = 0; i < order.pools.size(); ++i) {
+    // Others only if none of these has an instance (pick_pool).
+    if (fleet.takers > 0 && i >= (options_.emergency.overflow ? order.fit : order.own)) break;
+    const auto pool = static_cast<std::size_t>(order.pools[i].value());
+    fleet.takers += std::ssize(by_pool_[pool].prefill);
+    if (pool < in_flight_.size()) fleet.in_flight_requests += in_flight_[pool];
+  }
+}
+
+void FleetLoop::count_in_pool(const Entry& entry, int sign) {
+  const auto pool = static_cast<std::size_t>(std::max(entry.request.pool.value(), 0));
+  if (pool >= in_flight_.size()) in_flight_.resize(pool + 1);
+  in_flight_[pool] += sign;
+}
+
 // --- pairs ---
 
 /// A pair's prefill instance gets requests only while its decode instance does.

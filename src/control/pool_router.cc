@@ -89,24 +89,28 @@ bool PoolRouter::sheds(ClassId request_class) {
 }
 
 PoolRouter::Order PoolRouter::next(ClassId request_class) {
-  const std::size_t c = std::min(static_cast<std::size_t>(std::max(request_class.value(), 0)), shares_.size() - 1);
-  auto& shares = shares_[c];
-  order_.clear();
-  const auto take = [this](PoolId pool) {
-    if (std::ranges::find(order_, pool) == order_.end()) order_.push_back(pool);
-  };
+  const std::size_t c = place_of(request_class);
   Share* first = nullptr;
   double total = 0.0;
-  for (Share& share : shares) {
+  for (Share& share : shares_[c]) {
     share.credit += share.weight;
     total += share.weight;
     if (first == nullptr || share.credit > first->credit) first = &share;
   }
-  if (first != nullptr) {
-    first->credit -= total;
-    take(first->pool);
-    for (const Share& share : shares) take(share.pool);
-  }
+  if (first != nullptr) first->credit -= total;
+  return order(c, first);
+}
+
+PoolRouter::Order PoolRouter::reach(ClassId request_class) { return order(place_of(request_class), nullptr); }
+
+PoolRouter::Order PoolRouter::order(std::size_t c, const Share* first) {
+  order_.clear();
+  const auto take = [this](PoolId pool) {
+    if (std::ranges::find(order_, pool) == order_.end()) order_.push_back(pool);
+  };
+  if (first != nullptr) take(first->pool);
+  for (const Share& share : shares_[c]) take(share.pool);
+  const std::size_t own = order_.size();
   const auto size_of = [this](PoolId p) { return sizes_[static_cast<std::size_t>(p.value())]; };
   for (const PoolId pool : by_size_) {
     const bool strict = tier_[static_cast<std::size_t>(pool.value())] >= static_cast<std::int32_t>(c) % tiers_;
@@ -114,7 +118,7 @@ PoolRouter::Order PoolRouter::next(ClassId request_class) {
   }
   const std::size_t fit = order_.size();
   for (auto pool = by_size_.rbegin(); pool != by_size_.rend(); ++pool) take(*pool);
-  return {order_, fit};
+  return {order_, own, fit};
 }
 
 std::span<const PoolId> PoolRouter::larger(PoolId than) {

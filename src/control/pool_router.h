@@ -48,10 +48,13 @@ class PoolRouter {
 
   struct Order {
     std::span<const PoolId> pools;
+    std::size_t own = 0;  ///< the first `own` are the class's own
     std::size_t fit = 0;  ///< the first `fit` are meant for the class or larger ones; the rest is a fallback
   };
   /// The pools for the next request, each once, never empty. Takes the class's turn. Valid until the next call.
   [[nodiscard]] Order next(ClassId request_class);
+  /// The same pools, without taking the class's turn.
+  [[nodiscard]] Order reach(ClassId request_class);
   /// This pool and all that are at least as large, from the smallest up. Valid until the next call.
   [[nodiscard]] std::span<const PoolId> larger(PoolId than);
 
@@ -62,6 +65,8 @@ class PoolRouter {
     double credit = 0.0;
   };
   void add_share(std::int32_t request_class, PoolId pool, double weight);
+  /// The class's own pools, beginning with `first`, then larger ones, then the rest. Null: no own pool comes first.
+  [[nodiscard]] Order order(std::size_t request_class, const Share* first);
   [[nodiscard]] std::size_t place_of(ClassId request_class) const {
     return std::min(static_cast<std::size_t>(std::max(request_class.value(), 0)), lacks_.size() - 1);
   }

@@ -82,7 +82,8 @@ struct FleetSnapshot {
   Instant now;
   std::span<const InstanceView> instances;
   std::int64_t held_requests = 0;
-  std::int64_t in_flight_requests = 0;  ///< dispatched, not yet left
+  std::int64_t in_flight_requests = 0;  ///< dispatched, not yet left; in the pools that the request may go to
+  std::int64_t takers = 0;              ///< accepting instances that take first legs, of those pools
 };
 
 }  // namespace wattle

@@ -101,7 +101,7 @@ void register_baselines(Registry& to) {
         {option(
              "max_in_flight_per_instance", &BoundedAdmissionOptions::max_in_flight_per_instance, "requests",
              {1, 1'000'000'000},
-             "Requests in flight per instance, in the mean over the whole fleet, whatever their pools; more are held"),
+             "Requests in flight per instance, in the mean over the pools that a request may go to; more are held"),
          option("max_held", &BoundedAdmissionOptions::max_held, "requests", {0, 1'000'000'000},
                 "Requests held; more are rejected")})
       .makes([](const BoundedAdmissionOptions& o, const Making&) -> Result<std::shared_ptr<policy::BoundedAdmission>> {

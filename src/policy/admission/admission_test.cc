@@ -10,37 +10,30 @@
 namespace wattle::policy {
 namespace {
 
-TEST(BoundedAdmission, HoldsBeyondTheFleetsBoundAndRejectsBeyondTheQueues) {
+TEST(BoundedAdmission, HoldsBeyondTheTakersBoundAndRejectsBeyondTheQueues) {
   BoundedAdmission policy({10, 3});
-  InstanceSpec decode;
-  decode.role = Role::Decode;
-  std::vector<InstanceView> fleet(3);
-  fleet[2].spec = &decode;  // takes no first legs
-  const auto verdict = [&](std::int64_t held, std::int64_t in_flight) {
-    return policy.admit({}, {Instant{}, fleet, held, in_flight}).verdict;
+  const auto asked = [&](std::int64_t held, std::int64_t in_flight, std::int64_t takers) {
+    return policy.admit({}, {Instant{}, {}, held, in_flight, takers});
   };
-  EXPECT_EQ(verdict(0, 19), Admission::Admit);
-  EXPECT_EQ(verdict(0, 20), Admission::Hold);
-  EXPECT_EQ(verdict(2, 20), Admission::Hold);
-  EXPECT_EQ(verdict(3, 20), Admission::Reject);
-  EXPECT_STREQ(policy.admit({}, {Instant{}, fleet, 3, 20}).reason, "queue full");
-  fleet[0].accepting = false;
-  EXPECT_EQ(verdict(0, 9), Admission::Admit);
-  EXPECT_EQ(verdict(0, 10), Admission::Hold);
-  fleet[1].accepting = false;
-  EXPECT_EQ(verdict(0, 0), Admission::Hold);
-  EXPECT_EQ(verdict(3, 0), Admission::Reject);
+  EXPECT_EQ(asked(0, 19, 2).verdict, Admission::Admit);
+  EXPECT_EQ(asked(0, 20, 2).verdict, Admission::Hold);
+  EXPECT_EQ(asked(2, 20, 2).verdict, Admission::Hold);
+  EXPECT_EQ(asked(3, 20, 2).verdict, Admission::Reject);
+  EXPECT_STREQ(asked(3, 20, 2).reason, "queue full");
+  EXPECT_EQ(asked(0, 9, 1).verdict, Admission::Admit);
+  EXPECT_EQ(asked(0, 10, 1).verdict, Admission::Hold);
+  EXPECT_EQ(asked(0, 0, 0).verdict, Admission::Hold);
+  EXPECT_EQ(asked(3, 0, 0).verdict, Admission::Reject);
 }
 
 TEST(BoundedAdmission, HugeBoundsDoNotOverflow) {
   BoundedAdmission policy({std::numeric_limits<std::int64_t>::max(), 0});
-  std::vector<InstanceView> fleet(5);
-  EXPECT_EQ(policy.admit({}, {Instant{}, fleet, 0, 1'000'000}).verdict, Admission::Admit);
+  EXPECT_EQ(policy.admit({}, {Instant{}, {}, 0, 1'000'000, 5}).verdict, Admission::Admit);
 }
 
 TEST(AlwaysAdmit, AdmitsWhateverTheLoad) {
   AlwaysAdmit policy;
-  EXPECT_EQ(policy.admit({}, {Instant{}, {}, 1'000'000'000, 1'000'000'000}).verdict, Admission::Admit);
+  EXPECT_EQ(policy.admit({}, {Instant{}, {}, 1'000'000'000, 1'000'000'000, 0}).verdict, Admission::Admit);
 }
 
 TEST(Fcfs, KeysAreEqualSoThatArrivalOrderDecides) {

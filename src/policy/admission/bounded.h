@@ -6,12 +6,13 @@
 namespace wattle::policy {
 
 struct BoundedAdmissionOptions {
-  std::int64_t max_in_flight_per_instance = 1024;  ///< multiplied by the accepting instances that take first legs
+  std::int64_t max_in_flight_per_instance = 1024;  ///< multiplied by FleetSnapshot::takers
   std::int64_t max_held = 1024;
 };
 
 /// Bounds requests in flight (beyond: held at the gateway) and held requests (beyond: rejected), so that an overload
-/// costs bounded memory and gets a quick answer. Without an accepting instance, requests are held.
+/// costs bounded memory and gets a quick answer. An overloaded pool holds only the requests that may go nowhere else.
+/// Without an accepting instance, requests are held.
 class BoundedAdmission final : public AdmissionPolicy {
  public:
   explicit BoundedAdmission(BoundedAdmissionOptions options) : options_(options) {}
