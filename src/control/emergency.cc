@@ -3,13 +3,11 @@
 #include <algorithm>
 
 #include "model/believed_load.h"
+#include "model/prompt_steps.h"
 
 namespace wattle::control {
 
 namespace {
-
-/// Prompt tokens per step, as engines with chunked prefill compute them.
-constexpr std::int64_t kChunk = 2048;
 
 /// The point of Beliefs::load at the present load.
 LoadPoint profiled(const InstanceView& at, ClassId of, MegaHertz clock, Instant now) {
@@ -42,14 +40,9 @@ Span prompt_time(const InstanceView& at, std::int64_t prompt_tokens, const Reque
                  Instant now) {
   const Beliefs& beliefs = at.spec->beliefs;
   if (beliefs.latency != nullptr) {
-    StepShape shape = at.step.shape;
-    shape.prefill_requests = 1;
-    shape.prefill_tokens = std::min(prompt_tokens, kChunk);
-    shape.prefill_context_tokens = shape.prefill_tokens * shape.prefill_tokens / 2;
-    const Span chunk = beliefs.latency->step_time(shape, clock);
-    const double chunks =
-        static_cast<double>(prompt_tokens) / static_cast<double>(std::max(shape.prefill_tokens, std::int64_t{1}));
-    return Span::from_seconds(std::clamp(chunk.seconds() * chunks, 0.0, 1e6));
+    const PromptSteps its = prompt_steps(*at.spec, at.step.shape, 1, prompt_tokens);
+    const Span longest = beliefs.latency->step_time(its.step, clock);
+    return Span::from_seconds(std::clamp(longest.seconds() * static_cast<double>(its.steps), 0.0, 1e6));
   }
   if (beliefs.load == nullptr) return Span();
   return profiled(at, request.request_class, clock, now).ttft;

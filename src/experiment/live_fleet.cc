@@ -8,6 +8,7 @@
 #include "calibrate/sweet_clock.h"
 #include "config/locate.h"
 #include "config/make_step_model.h"
+#include "experiment/engine_limits.h"
 #include "experiment/load_profile.h"
 #include "experiment/saturation.h"
 #include "systems/compose.h"
@@ -70,8 +71,7 @@ InstanceSpec LiveFleet::facts(Role role, std::int32_t tensor_parallel) const {
   spec.tensor_parallel = tensor_parallel;
   spec.clocks = supported_clocks(gpu_);
   spec.clock_delay = engine::ClockDelays{}.whole();
-  spec.kv_block_tokens = engine_.block_size;
-  spec.max_requests = engine_.max_num_seqs;
+  set_limits(spec, engine_);
   return spec;
 }
 

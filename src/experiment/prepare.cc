@@ -15,6 +15,7 @@
 #include "config/nodes.h"
 #include "config/service.h"
 #include "config/sites.h"
+#include "experiment/engine_limits.h"
 #include "experiment/load_profile.h"
 #include "experiment/lowest_clocks.h"
 #include "experiment/site_fleet.h"
@@ -34,8 +35,7 @@ InstanceSpec spec_of(const config::LoadedScenario& loaded, std::size_t p) {
   spec.weight = pool.weight;
   spec.clocks = supported_clocks(loaded.gpus[p]);
   spec.clock_delay = loaded.scenario.clock_delays.whole();
-  spec.kv_block_tokens = loaded.scenario.engine.block_size;
-  spec.max_requests = loaded.scenario.engine.of_groups(pool.data_parallel).max_num_seqs;
+  set_limits(spec, loaded.scenario.engine.of_groups(pool.data_parallel));
   spec.slo = config::make_service(loaded.scenario).judged(loaded.scenario.slo).strictest();
   // Without [[pool]]s each [[fleet]] entry is one.
   spec.pool = loaded.scenario.serving_pools.empty() ? PoolId(static_cast<std::int32_t>(p))

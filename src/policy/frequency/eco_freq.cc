@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "model/prompt_steps.h"
 #include "policy/hand_over.h"
 
 namespace wattle::policy {
@@ -158,18 +159,18 @@ MegaHertz EcoFreq::for_those_who_wait(const InstanceView& view, Instant now) {
   if (step.shape.prefill_tokens > 0 && step.oldest_scheduled_arrival < step.start) {
     waiting_since_ = std::max(waiting_since_, step.oldest_scheduled_arrival);
   }
-  // Prompts for which the KV cache has no room wait until other requests finish.
-  const std::int64_t room = view.spec->kv_capacity_tokens - step.kv_tokens;
-  const bool for_room = view.spec->kv_capacity_tokens > 0 && step.waiting_prompt_tokens > room;
+  // Requests for which the engine or its KV cache has no room wait until others finish.
+  const InstanceSpec& spec = *view.spec;
+  const std::int64_t room = spec.kv_capacity_tokens - step.kv_tokens;
+  const bool for_room = (spec.kv_capacity_tokens > 0 && step.waiting_prompt_tokens > room) ||
+                        step.shape.decode_requests + step.shape.prefill_requests >= spec.max_requests;
   if (for_room || step.waiting_prompt_tokens <= 0) return rule_.clocks.back();
-  StepShape theirs = step.shape;
-  theirs.prefill_requests = step.waiting_requests;
-  theirs.prefill_tokens = step.waiting_prompt_tokens;
-  theirs.prefill_context_tokens = theirs.prefill_tokens * (theirs.prefill_tokens / theirs.prefill_requests) / 2;
-  const LatencyModel* latency = view.spec->beliefs.latency;
+  const PromptSteps theirs = prompt_steps(spec, step.shape, step.waiting_requests, step.waiting_prompt_tokens);
+  const LatencyModel* latency = spec.beliefs.latency;
   const auto both = [&](MegaHertz clock) {
     const Span first = std::clamp(latency->step_time(step.shape, clock), Span(), kLongestBelievable);
-    return first + std::clamp(latency->step_time(theirs, clock), Span(), kLongestBelievable);
+    const Span each = std::clamp(latency->step_time(theirs.step, clock), Span(), kLongestBelievable);
+    return first + std::min(each * std::min<std::int64_t>(theirs.steps, 1'000'000), kLongestBelievable);
   };
   const Span left = rule_.ttft - (now - waiting_since_);
   const Span least = both(rule_.clocks.back());

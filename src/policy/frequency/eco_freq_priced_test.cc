@@ -112,6 +112,29 @@ TEST(PricedEcoFreq, RequestsThatWaitInTimeAskForNoMore) {
   EXPECT_EQ(clock(1'000, 1'900'000), kLow);
 }
 
+TEST(PricedEcoFreq, RequestsThatWaitForTheEnginesOwnLimitsAskForMore) {
+  const auto model = typical();
+  const CubicPower power;
+  const Beliefs beliefs{&model, &power};
+  auto priced = options();
+  priced.late_tokens = 0.5;
+  const auto clock = [&](std::int32_t max_requests, std::int32_t max_step_tokens) {
+    Asked policy(priced, beliefs);
+    const Instant now = warmed_up(policy, beliefs);
+    InstanceView view = decoding(100, 100'000, now);
+    view.step.waiting_requests = 2;
+    view.step.waiting_prompt_tokens = 1'000;
+    InstanceSpec spec = believing(beliefs);
+    spec.max_requests = max_requests;
+    spec.max_step_tokens = max_step_tokens;
+    return policy.choose_with(spec, view, now).clock;
+  };
+  EXPECT_EQ(clock(101, 8192), kLow);
+  EXPECT_EQ(clock(100, 8192), kHigh) << "they wait until others finish";
+  EXPECT_EQ(clock(101, 1'100), kLow);
+  EXPECT_EQ(clock(101, 200), kHigh) << "in ten steps, for 100 tokens each beside the decodes";
+}
+
 TEST(PricedEcoFreq, WhileRequestsMissTheirObjectivesLessIsSaved) {
   const auto model = typical();
   const CubicPower power;

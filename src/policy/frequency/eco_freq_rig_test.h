@@ -86,8 +86,10 @@ class Asked {
  public:
   explicit Asked(const EcoFreqOptions& options, const Beliefs& known_first = {})
       : policy_(options, believing(known_first)) {}
-  ClockDecision choose(InstanceView view, const Beliefs& beliefs, Instant now) {
-    const InstanceSpec spec = believing(beliefs);
+  ClockDecision choose(const InstanceView& view, const Beliefs& beliefs, Instant now) {
+    return choose_with(believing(beliefs), view, now);
+  }
+  ClockDecision choose_with(const InstanceSpec& spec, InstanceView view, Instant now) {
     view.spec = &spec;
     return policy_.choose(view, now);
   }

@@ -4,6 +4,7 @@
 #include <limits>
 #include <utility>
 
+#include "model/prompt_steps.h"
 #include "policy/hand_over.h"
 #include "policy/routing/decodes_bound.h"
 
@@ -84,7 +85,7 @@ BestBatch::Best BestBatch::best(const InstanceView& view, const Load& load) cons
     const Span anyway = latency->step_time(decodes(load.even, load.context), best.top);
     best.limit = std::min(best.limit, of->steps.most_beyond(options_.late_handovers, anyway));
   }
-  std::int64_t most = kMost;
+  std::int64_t most = std::min(kMost, spec.max_requests);
   if (spec.kv_capacity_tokens > 0) {
     most = std::min(most,
                     static_cast<std::int64_t>(kKvShare * static_cast<double>(spec.kv_capacity_tokens)) / load.context);
@@ -118,30 +119,29 @@ bool BestBatch::takes_prompt(const InstanceView& view, const Request& request, c
   const LatencyModel& latency = *spec.beliefs.latency;  // without it there is no best batch to fit into
   const StepShape& now = view.step.shape;
   if (spec.slo.e2e) return false;
-  StepShape with = now;
   const bool others = view.unanswered_prompt_tokens > 0;
-  with.prefill_requests = 1 + (others ? std::max(1, view.assigned_requests - now.decode_requests) : 0);
-  with.prefill_tokens = view.unanswered_prompt_tokens + request.prompt_tokens;
-  with.prefill_context_tokens = with.prefill_tokens * (with.prefill_tokens / with.prefill_requests) / 2;
-  const Span step = latency.step_time(with, best.top);
+  const std::int64_t prompts = 1 + (others ? std::max(1, view.assigned_requests - now.decode_requests) : 0);
+  const PromptSteps with = prompt_steps(spec, now, prompts, view.unanswered_prompt_tokens + request.prompt_tokens);
+  const Span step = latency.step_time(with.step, best.top);
   if (spec.slo.ttft) {
     const Span present = now.idle() ? Span() : latency.step_time(now, best.top);
-    if (present + step > reserve(spec.slo.ttft, margin_) / 2) return false;
+    const double all_s = present.seconds() + step.seconds() * static_cast<double>(with.steps);
+    if (all_s > reserve(spec.slo.ttft, margin_).seconds() / 2.0) return false;
   }
   if (view.assigned_requests == 0) return true;
   const Span gap = reserve(spec.slo.gap(), margin_);
   if (step > gap) return false;
   const std::int32_t more = view.assigned_requests + 1 - load.even;
   if (more <= 0) return true;
-  StepShape later = decodes(view.assigned_requests + 1, load.context);
-  later.prefill_requests = 1;
-  const auto first_late = std::ranges::partition_point(load.prompts, [&](std::int32_t tokens) {
-    later.prefill_tokens = tokens;
-    later.prefill_context_tokens = std::int64_t{tokens} * tokens / 2;
-    return latency.step_time(later, best.top) <= gap;
-  });
-  const auto late = static_cast<double>(load.prompts.end() - first_late) / static_cast<double>(load.prompts.size());
-  return late * more <= options_.late_gaps * load.answer;
+  const StepShape later = decodes(view.assigned_requests + 1, load.context);
+  const auto computed = [&](std::int32_t tokens) { return prompt_steps(spec, later, 1, tokens); };
+  const auto first_late = std::ranges::partition_point(
+      load.prompts, [&](std::int32_t tokens) { return latency.step_time(computed(tokens).step, best.top) <= gap; });
+  std::int64_t late = 0;  // steps
+  for (const std::int32_t tokens : std::ranges::subrange(first_late, load.prompts.end()))
+    late += computed(tokens).steps;
+  return static_cast<double>(late) * more <=
+         options_.late_gaps * load.answer * static_cast<double>(load.prompts.size());
 }
 
 const BestBatch::Best& BestBatch::best_of(const InstanceView& view, const Load& load) {

@@ -26,14 +26,15 @@ struct BestBatchOptions {
 /// best batch: of the cheapest kind, and among those to the fullest, so that instances the load does not need become
 /// idle. If it fits nowhere, it goes to the least full, relative to its best batch. Ties: the lowest id.
 ///
-/// A batch uses at most 70 % of the KV cache, because contexts grow. The longest permitted step is slo.itl (or tbt)
+/// A batch has at most as many requests as the engine runs at once, and uses at most 70 % of the KV cache, because
+/// contexts grow. The longest permitted step is slo.itl (or tbt)
 /// less the margin. First tokens wait for steps of the decode engine, so a step is also no longer than what would have
 /// made late_handovers of the most recent first tokens exceed slo.ttft, in addition to those that would have at the
 /// highest clock with the load spread evenly.
 ///
 /// Colocated instances compute prompts between decodes, so there a request fits only if, at the highest clock,
-/// - the step with its prompt, those that wait there and the running decodes is within the objective for gaps,
-/// - this step and the present one take at most half of slo.ttft, and
+/// - steps with its prompt, those that wait there and the running decodes are within the objective for gaps,
+/// - these steps (InstanceSpec::max_step_tokens) and the present one take at most half of slo.ttft, and
 /// - steps with one of the recent prompts are late so seldom that more running requests make at most late_gaps of gaps
 ///   late: a late step makes one gap of each running request late, once for each prompt that comes to the instance.
 /// What fits nowhere is spread (LeastPrompts), and everything with an E2E objective, as are prompts over prefill

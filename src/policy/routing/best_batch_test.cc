@@ -346,6 +346,31 @@ TEST(BestBatchColocated, WaitsForNoPromptsThatWouldCostTheFirstToken) {
   EXPECT_EQ(fleet.route(fills), 1);
 }
 
+TEST(BestBatchColocated, KnowsOverHowManyStepsAPromptIsComputed) {
+  BestBatch fills = policy();
+  Fleet fleet({100, 0});
+  colocate(fleet);
+  fleet.prompt = 300;
+  EXPECT_EQ(fleet.route(fills), 0);
+  fleet.specs.front().max_step_tokens = 130;  // 30 beside the decodes: ten steps of 17 ms
+  EXPECT_EQ(fleet.route(fills), 1);
+  fleet.prompt = 99;  // four
+  EXPECT_EQ(fleet.route(fills), 0);
+  fleet.specs.front().decode_tokens = 2;  // with drafts, none
+  EXPECT_EQ(fleet.route(fills), 1);
+}
+
+TEST(BestBatch, NoEngineGetsMoreThanItRunsAtOnce) {
+  for (const Role role : {Role::Colocated, Role::Decode}) {
+    BestBatch fills = policy();
+    Fleet fleet({0, 0, 0});
+    if (role == Role::Colocated) colocate(fleet);
+    fleet.specs.front().max_requests = 30;
+    EXPECT_EQ(fleet.fill(fills, 70), (Batches{30, 30, 10}));
+    EXPECT_EQ(fleet.fill(fills, 25), (Batches{32, 32, 31})) << "all are full: spread";
+  }
+}
+
 TEST(BestBatchColocated, SpreadsWhatHasAnEndToEndObjectiveAndWithoutBeliefs) {
   BestBatch fills = policy();
   Fleet late({0, 0, 0});

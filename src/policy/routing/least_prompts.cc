@@ -9,7 +9,8 @@ RouteDecision LeastPrompts::route(const Request& request, std::span<const Instan
   const auto pool = static_cast<std::size_t>(request.pool.value());
   if (pool >= next_.size()) next_.resize(pool + 1);
   const auto order = [](const InstanceView& view) {
-    return std::tuple(view.unanswered_prompt_tokens, view.assigned_requests);
+    return std::tuple(view.assigned_requests >= view.spec->max_requests, view.unanswered_prompt_tokens,
+                      view.assigned_requests);
   };
   const InstanceView* best = nullptr;
   for (const InstanceView* candidate : candidates) {

@@ -6,7 +6,8 @@
 namespace wattle::policy {
 
 /// The candidate with the fewest prompt tokens left to compute (of requests without a first token) by the dispatcher's
-/// own (never stale) counts. Ties: the fewest requests, then round-robin within each pool.
+/// own (never stale) counts; those that already have as many requests as their engine runs at once come last. Ties:
+/// the fewest requests, then round-robin within each pool.
 ///
 /// The fewest requests alone would send successive prompts to whichever instance has just finished some requests, and
 /// their first tokens would wait for each other there.

@@ -251,6 +251,10 @@ TEST(LeastPrompts, WhatIsStillToBeComputedCountsThenRequestsAndEqualsTakeTurns) 
   fleet.views[1].unanswered_prompt_tokens = 100;
   fleet.views[0].assigned_requests = 1;
   for (const int turn : {2, 3, 2}) EXPECT_EQ(fleet.route(policy), turn);
+  for (auto& view : fleet.views) view.assigned_requests = view.spec->max_requests;
+  fleet.views[2].assigned_requests -= 1;
+  fleet.views[2].unanswered_prompt_tokens = 10'000;
+  EXPECT_EQ(fleet.route(policy), 2) << "elsewhere it waits until a request ends";
 }
 
 TEST(LeastLoaded, ASmallInstanceBesideALargeOneGetsItsShare) {

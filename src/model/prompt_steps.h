@@ -1,0 +1,30 @@
+#pragma once
+// Over how many steps an engine with chunked prefill (vLLM, SGLang) spreads prompts.
+#include <algorithm>
+#include <cstdint>
+
+#include "model/instance.h"
+#include "model/step.h"
+
+namespace wattle {
+
+struct PromptSteps {
+  StepShape step;          ///< the longest of them
+  std::int64_t steps = 0;  ///< their number
+};
+
+/// `prompts` equal prompts of `tokens` in total, computed beside the decodes of `beside`, whose tokens come first in
+/// each step (InstanceSpec::max_step_tokens). Without room beside them, one token a step.
+[[nodiscard]] inline PromptSteps prompt_steps(const InstanceSpec& spec, const StepShape& beside, std::int64_t prompts,
+                                              std::int64_t tokens) {
+  const std::int64_t decodes = std::int64_t{spec.decode_tokens} * beside.decode_requests;
+  const std::int64_t room = std::max<std::int64_t>(spec.max_step_tokens - decodes, 1);
+  PromptSteps made{beside, (tokens + room - 1) / room};
+  const std::int64_t steps = std::max<std::int64_t>(made.steps, 1);
+  made.step.prefill_requests = static_cast<std::int32_t>((prompts + steps - 1) / steps);
+  made.step.prefill_tokens = std::min(tokens, room);
+  made.step.prefill_context_tokens = made.step.prefill_tokens * (tokens / std::max<std::int64_t>(prompts, 1)) / 2;
+  return made;
+}
+
+}  // namespace wattle
