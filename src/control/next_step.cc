@@ -3,23 +3,32 @@
 #include <algorithm>
 #include <cmath>
 
+#include "model/prompt_steps.h"
+
 namespace wattle::control {
 
 namespace {
 
-/// The step with `requests` equal prompts of `tokens` in total. Tokens beyond the KV cache do not count: engines refuse
-/// such prompts.
-StepShape with_prompts(StepShape step, const InstanceSpec& spec, std::int32_t requests, std::int64_t tokens) {
-  if (spec.kv_capacity_tokens > 0) tokens = std::min(tokens, spec.kv_capacity_tokens);
-  step.prefill_requests = requests;
-  step.prefill_tokens = tokens;
-  step.prefill_context_tokens = requests > 0 ? tokens * tokens / (2 * requests) : 0;
-  return step;
+/// Tokens beyond the KV cache do not count: engines refuse such prompts.
+std::int64_t computable(const InstanceSpec& spec, std::int64_t tokens) {
+  return spec.kv_capacity_tokens > 0 ? std::min(tokens, spec.kv_capacity_tokens) : tokens;
 }
 
+/// The step takes the first of these prompts, and with the last of them what it has room for; the others wait.
 void put_prompts(StepReport& next, const InstanceSpec& spec, std::int32_t requests, std::int64_t tokens,
                  Instant oldest) {
-  next.shape = with_prompts(next.shape, spec, requests, tokens);
+  tokens = computable(spec, tokens);
+  StepShape& shape = next.shape;
+  shape = prompt_steps(spec, shape, requests, tokens).step;
+  if (requests > 1 && shape.prefill_tokens < tokens) {
+    const auto first = static_cast<std::int32_t>((requests * shape.prefill_tokens + tokens - 1) / tokens);
+    const std::int64_t theirs = std::max(tokens * first / requests, shape.prefill_tokens);
+    next.waiting_requests += requests - first;
+    next.waiting_prompt_tokens += tokens - theirs;
+    shape.prefill_requests = first;
+    tokens = theirs;
+  }
+  next.unfinished_prompt_tokens = tokens - shape.prefill_tokens;
   next.oldest_scheduled_arrival = requests > 0 ? std::min(oldest, next.start) : Instant::never();
 }
 
@@ -28,29 +37,32 @@ struct Queue {
   std::int64_t tokens = 0;
 };
 
-/// The part of a queue of equal prompts that fits into the KV cache; at least one prompt if the engine is otherwise
-/// `idle`.
-Queue fitting(const Queue& all, const InstanceSpec& spec, std::int64_t kv_tokens, bool idle) {
-  if (spec.kv_capacity_tokens == 0 || all.requests == 0) return all;
-  const std::int64_t room = std::max<std::int64_t>(spec.kv_capacity_tokens - kv_tokens, 0);
-  if (all.tokens <= room) return all;
-  const auto requests = static_cast<std::int32_t>(all.requests * room / all.tokens);
-  const std::int32_t taken = std::max(requests, idle ? 1 : 0);
+/// The part of a queue of equal prompts for which the engine that runs `running` requests, and its KV cache, have room;
+/// at least one prompt if it runs none.
+Queue fitting(const Queue& all, const InstanceSpec& spec, std::int64_t kv_tokens, std::int32_t running) {
+  if (all.requests == 0) return all;
+  std::int32_t taken = std::min(all.requests, std::max(spec.max_requests - running, 0));
+  if (spec.kv_capacity_tokens > 0 && all.tokens > 0) {
+    const std::int64_t room = std::max<std::int64_t>(spec.kv_capacity_tokens - kv_tokens, 0);
+    if (all.tokens > room) taken = std::min(taken, static_cast<std::int32_t>(all.requests * room / all.tokens));
+  }
+  taken = std::max(taken, running == 0 ? 1 : 0);
   return {taken, all.tokens * taken / all.requests};
 }
 
-/// The prompt tokens of a step that are still to be computed this long after its start: at least a tenth, since it has
-/// not ended; all of them without a latency belief. None: by its prediction it would have ended long ago.
-std::optional<std::int64_t> not_computed_yet(const StepShape& step, const InstanceSpec& spec, MegaHertz clock,
-                                             Span since) {
+/// Of the `tokens` of prompts, those that are still to be computed this long after the first of their steps began: at
+/// least a tenth, since they have not been answered; all of them without a latency belief. None: by its prediction the
+/// last step would have ended long ago.
+std::optional<std::int64_t> not_computed_yet(const PromptSteps& its, std::int64_t tokens, const InstanceSpec& spec,
+                                             MegaHertz clock, Span since) {
   constexpr double kLeast = 0.1, kLong = 2.0;
-  if (spec.beliefs.latency == nullptr) return step.prefill_tokens;
+  if (spec.beliefs.latency == nullptr) return tokens;
   const MegaHertz at = clock == MegaHertz{0} ? spec.gpu.clock_max : clock;  // unknown: not locked
-  const double whole = spec.beliefs.latency->step_time(step, at).seconds();
-  if (whole <= 0.0) return step.prefill_tokens;
+  const double whole = spec.beliefs.latency->step_time(its.step, at).seconds() * static_cast<double>(its.steps);
+  if (whole <= 0.0) return tokens;
   if (since.seconds() > kLong * whole) return std::nullopt;
   const double left = std::clamp(1.0 - since.seconds() / whole, kLeast, 1.0);
-  return std::max<std::int64_t>(1, std::llround(left * static_cast<double>(step.prefill_tokens)));
+  return std::max<std::int64_t>(1, std::llround(left * static_cast<double>(tokens)));
 }
 
 }  // namespace
@@ -80,7 +92,7 @@ StepReport next_step(const StepReport& ended, const InstanceSpec& spec, const st
     }
   }
   const Queue taken = fitting({ended.waiting_requests, ended.waiting_prompt_tokens}, spec, next.kv_tokens,
-                              split == 0 && shape.decode_requests == 0);
+                              split + shape.decode_requests);
   next.waiting_requests -= taken.requests;
   next.waiting_prompt_tokens -= taken.tokens;
   if (computes) {
@@ -102,19 +114,24 @@ StepReport seen_by_streams(const InstanceWork& work, const InstanceSpec& spec, M
   seen.kv_tokens = work.context_tokens - work.prompt_tokens + work.output_tokens;
   seen.shape.decode_requests = work.requests - work.prompts;
   seen.shape.decode_kv_tokens = seen.kv_tokens;
-  const bool idle = seen.shape.decode_requests == 0;
-  Queue taken = fitting({work.computing, work.computing_tokens}, spec, seen.kv_tokens, idle);
+  const std::int32_t decodes = seen.shape.decode_requests;
+  const Queue taken = fitting({work.computing, work.computing_tokens}, spec, seen.kv_tokens, decodes);
+  seen.waiting_requests = work.prompts - taken.requests;
+  seen.waiting_prompt_tokens = work.prompt_tokens - taken.tokens;
   if (spec.role == Role::Decode) {  // requests bring their KV cache
     seen.shape.decode_requests += taken.requests;
     seen.shape.decode_kv_tokens += taken.tokens;
   } else if (taken.requests > 0) {
-    const StepShape whole = with_prompts(seen.shape, spec, taken.requests, taken.tokens);
-    const auto left = not_computed_yet(whole, spec, clock, now - work.computing_since);
-    if (!left) taken = {};
-    put_prompts(seen, spec, taken.requests, left.value_or(0), work.oldest);
+    const std::int64_t tokens = computable(spec, taken.tokens);
+    const auto left = not_computed_yet(prompt_steps(spec, seen.shape, taken.requests, tokens), tokens, spec, clock,
+                                       now - work.computing_since);
+    if (left) {
+      put_prompts(seen, spec, taken.requests, *left, work.oldest);
+    } else {
+      seen.waiting_requests = work.prompts;
+      seen.waiting_prompt_tokens = work.prompt_tokens;
+    }
   }
-  seen.waiting_requests = work.prompts - taken.requests;
-  seen.waiting_prompt_tokens = work.prompt_tokens - taken.tokens;
   return seen;
 }
 

@@ -46,7 +46,7 @@ struct InstanceSpec {
   std::int32_t kv_block_tokens = 16;    ///< size of a KV block, tokens
   std::int32_t max_requests = 1024;     ///< that its engine runs at once (max_num_seqs); more of them wait
   std::int32_t max_step_tokens = 8192;  ///< that a step computes (max_num_batched_tokens), those of decodes first
-  std::int32_t decode_tokens = 1;       ///< of max_step_tokens for each decoding request: 1, and its drafts
+  std::int32_t decode_tokens = 1;       ///< of max_step_tokens per decoding request, with drafts; 0: prompts run alone
   Slo slo;          ///< strictest objectives of all it may serve; at present: FrequencyPolicy::held_to
   Beliefs beliefs;  ///< the models outlive the spec
   PoolId pool;
