@@ -90,6 +90,12 @@ StepReport next_step(const StepReport& ended, const InstanceSpec& spec, const st
       shape.decode_kv_tokens = stays;
       shape.decode_requests = left;
     }
+    // Decodes that a step with prompts alone made wait go on.
+    if (const std::int32_t decodes = work ? work->requests - work->prompts : 0;
+        spec.decode_tokens == 0 && decodes > shape.decode_requests) {
+      shape.decode_requests = decodes;
+      shape.decode_kv_tokens = next.kv_tokens;
+    }
   }
   const Queue taken = fitting({ended.waiting_requests, ended.waiting_prompt_tokens}, spec, next.kv_tokens,
                               split + shape.decode_requests);

@@ -14,12 +14,14 @@ struct PromptSteps {
 };
 
 /// `prompts` equal prompts of `tokens` in total, computed beside the decodes of `beside`, whose tokens come first in
-/// each step (InstanceSpec::max_step_tokens). Without room beside them, one token a step.
+/// each step (InstanceSpec::max_step_tokens). Without room beside them, one token a step. Engines that compute prompts
+/// alone (InstanceSpec::decode_tokens) take all these steps before the decodes go on.
 [[nodiscard]] inline PromptSteps prompt_steps(const InstanceSpec& spec, const StepShape& beside, std::int64_t prompts,
                                               std::int64_t tokens) {
   const std::int64_t decodes = std::int64_t{spec.decode_tokens} * beside.decode_requests;
   const std::int64_t room = std::max<std::int64_t>(spec.max_step_tokens - decodes, 1);
   PromptSteps made{beside, (tokens + room - 1) / room};
+  if (spec.decode_tokens == 0) made.step.decode_requests = 0, made.step.decode_kv_tokens = 0;
   const std::int64_t steps = std::max<std::int64_t>(made.steps, 1);
   made.step.prefill_requests = static_cast<std::int32_t>((prompts + steps - 1) / steps);
   made.step.prefill_tokens = std::min(tokens, room);

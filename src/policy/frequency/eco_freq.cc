@@ -184,29 +184,56 @@ Span EcoFreq::newcomers_budget(const InstanceView& view) const {
   return newcomers_ ? newcomers_->budget(rule_.ttft, fastest(view)) : Span::max();
 }
 
+void EcoFreq::follow_gaps(const InstanceView& view) {
+  const StepReport& step = view.step;
+  before_ = paused_since_ == Instant::never() ? Span() : step.start - paused_since_;
+  if (step.shape.decode_requests > 0) {
+    paused_ = step.shape;
+    paused_since_ = Instant::never();
+  } else if (step.shape.idle()) {
+    paused_ = {};
+    paused_since_ = Instant::never();
+    before_ = Span();
+  } else if (paused_.decode_requests > 0 && paused_since_ == Instant::never()) {
+    paused_since_ = step.start;
+  }
+}
+
 EcoFreq::Wish EcoFreq::priced(const InstanceView& view, Instant now, Span prompts, Span decodes,
                               const ClockChoice& within_both) {
   const StepShape& shape = view.step.shape;
   const std::int32_t waiting = view.step.waiting_requests;
   const LatencyModel* latency = view.spec->beliefs.latency;
   const StepReport& step = view.step;
+  Span after;
+  const bool apart = view.spec->slo.itl && (before_ > Span() || paused_since_ != Instant::never());
+  if (apart) {
+    const Span left = std::max(rule_.itl - before_, Span());
+    decodes = std::min(decodes, left);
+    if (shape.decode_requests == 0) {  // steps of both kinds take longer alike as the clock falls
+      after = std::clamp(latency->step_time(paused_, rule_.clocks.back()), Span::ns(1), kLongestBelievable);
+      decodes = Span::from_seconds(left.seconds() * (fastest(view).seconds() / (fastest(view) + after).seconds()));
+    }
+  }
   const auto least = price_->choose({.shape = shape,
                                      .waiting = waiting,
                                      .full = step.unfinished_prompt_tokens > 0,
                                      .prompts = prompts,
-                                     .waited = std::max(step.start - step.oldest_scheduled_arrival, Span())},
+                                     .waited = std::max(step.start - step.oldest_scheduled_arrival, Span()),
+                                     .before = before_,
+                                     .after = after},
                                     now);
   const MegaHertz hurried = for_those_who_wait(view, now);
   const Span newcomers = newcomers_budget(view);
   const Span allowed = std::min(newcomers, least.late ? prompts : std::min(prompts, decodes));
-  const bool as_both = !least.late && newcomers >= std::min(prompts, decodes);
+  const bool as_both = !least.late && !apart && newcomers >= std::min(prompts, decodes);
   const ClockChoice within =
       as_both ? within_both : clock_for(rule_, shape, 0, allowed, latency, {current_, clock_delay_});
   // The dwell keeps the clock up for steps that follow; if delays are known, TimePrice does.
   Wish wish{within.clock, within.reason, -1, clock_delay_ <= Span()};
   if (hurried > wish.clock) wish = {hurried, "requests wait", -1, clock_delay_ <= Span()};
   if (least.clock > wish.clock) wish = {least.clock, "least energy at the price of what is late", -1, false};
-  if (waiting > 0 || shape.prefill_tokens > 0) return wish;
+  if (waiting > 0 || shape.prefill_tokens > 0 || apart) return wish;
   wish.kv_tokens_max = shape.decode_kv_tokens + shape.decode_kv_tokens / 32;
   if (within.within && wish.clock < rule_.clocks.back()) {
     wish.kv_tokens_max = std::min(wish.kv_tokens_max, latency->kv_tokens_within(shape, wish.clock, allowed));
@@ -226,7 +253,7 @@ EcoFreq::Wish EcoFreq::wish(const InstanceView& view, Instant now) {
   const LatencyModel* latency = view.spec->beliefs.latency;
   const StepShape& shape = view.step.shape;
   const bool decodes_alone = shape.prefill_tokens == 0 && view.step.waiting_requests == 0;
-  const bool same_batch = decodes_alone && shape.decode_requests == held_requests_;
+  const bool same_batch = decodes_alone && shape.decode_requests == held_requests_ && before_ <= Span();
   if (same_batch && shape.decode_kv_tokens <= held_.kv_tokens_max) return held_;
   held_requests_ = 0;
   if (newcomers_ && shape.prefill_tokens > 0) newcomers_->note(shape, fastest(view));
@@ -304,6 +331,7 @@ void EcoFreq::runs(Instant now) {
 ClockDecision EcoFreq::decide(const InstanceView& view, Instant now) {
   const bool known = view.telemetry != Telemetry::Lost;
   if (prefill_load_ && known) prefill_load_->note(view.step.shape, view.step.start, now);
+  if (price_ && known && view.spec->decode_tokens == 0) follow_gaps(view);
   if (load_ && known) load_->note(view.step.shape, view.step.waiting_requests, gap_budget(view), now);
   if (has_no_work(view)) {
     unpriced(now);

@@ -129,6 +129,9 @@ class EcoFreq final : public FrequencyPolicy {
   [[nodiscard]] Wish carrying(const InstanceView& view, Wish wish, Instant now) const;
   /// The longest step with which requests that arrive during it meet TTFT.
   [[nodiscard]] Span newcomers_budget(const InstanceView& view) const;
+  /// Engines that compute prompts alone: gaps last from the decodes' last tokens, over steps of prompts, until the
+  /// next.
+  void follow_gaps(const InstanceView& view);
   /// Sets the price's strictness from finished requests.
   void hold_price();
   /// From `now` on steps run at the newest decision.
@@ -163,6 +166,9 @@ class EcoFreq final : public FrequencyPolicy {
   Instant waiting_since_ = Instant::never();  ///< no waiting request arrived earlier
   Wish held_{};                               ///< the newest priced wish, valid for held_requests_
   std::int32_t held_requests_ = 0;            ///< number of decodes, without prompts, that it is for; 0: invalid
+  StepShape paused_;                          ///< the newest step of decodes, see follow_gaps()
+  Instant paused_since_ = Instant::never();   ///< when it ended, if a step of prompts runs now
+  Span before_;                               ///< of the next step's gaps, the time that has passed
   RecentSpans handovers_;  ///< waits; on a decode instance the longest step that each hand-over would have tolerated
   MegaHertz current_{0};   ///< the newest decision; 0 before the first
   Instant lower_from_;     ///< earliest time of the next decrease

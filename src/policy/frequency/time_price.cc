@@ -86,8 +86,10 @@ TimePrice::Choice TimePrice::choose(const Next& next, Instant now) {
   if (decodes_ > 0) beside_ = decodes_;
   requests_ = beside_ + shape.prefill_requests + next.waiting;
   const double least_s = step_.seconds.back();
-  late_ = beside_ > 0 && least_s > itl_.seconds();
-  if (follows && !late_) note_raise();
+  within_ = itl_ == Span::max() ? itl_ : std::max(itl_ - next.before - next.after, Span());
+  const bool late = beside_ > 0 && least_s > within_.seconds();
+  late_ = late && !std::exchange(counted_, decodes_ == 0 && (late || counted_));
+  if (follows && !late) note_raise();
   recent_.prompts += shape.prefill_requests;
   if (least_s > next.prompts.seconds()) recent_.late_prompts += 1.0;
   if (next.full && decodes_ > 0 && least_s > recent_.fullest_s) {
@@ -99,21 +101,21 @@ TimePrice::Choice TimePrice::choose(const Next& next, Instant now) {
   unraised_ = choices_[price_];
   for (std::size_t& choice : choices_) choice = std::max(choice, floor_);
   clock_ = choices_[price_];
-  while (unraised_ + 1 < clocks_.size() && step_.seconds[unraised_] > itl_.seconds()) ++unraised_;
+  while (unraised_ + 1 < clocks_.size() && step_.seconds[unraised_] > within_.seconds()) ++unraised_;
   if (shape.prefill_requests > 0 && ttft_ < Span::max()) {
     // The prompt's own step is limited by its budget, not by the price.
     const double at_max_s = std::max(next.waited, kShortest).seconds() / more_;
     first_borne_.add(Span::from_seconds(std::clamp((ttft_.seconds() - least_s) / at_max_s, 0.0, 1e3)));
   }
-  return {clocks_[clock_], late_ || (itl_ == Span::max() && shape.prefill_tokens > 0 && !behind())};
+  return {clocks_[clock_], late || (itl_ == Span::max() && shape.prefill_tokens > 0 && !behind())};
 }
 
 void TimePrice::note_raise() {
-  if (clock_delay_ <= Span() || step_.seconds.front() <= itl_.seconds()) return;
+  if (clock_delay_ <= Span() || step_.seconds.front() <= within_.seconds()) return;
   const Span raised = Span::from_seconds(step_.seconds.back());
   for (std::size_t c = 0; c < clocks_.size(); ++c) {
     const Span present = Span::from_seconds(step_.seconds[std::max(c, unraised_)]);
-    if (present <= itl_ || raised_time(present, raised, clock_delay_) <= itl_) return;  // nor from higher clocks
+    if (present <= within_ || raised_time(present, raised, clock_delay_) <= within_) return;  // nor from higher clocks
     recent_.raised_late[c] += decodes_;
   }
 }
@@ -151,6 +153,7 @@ void TimePrice::pause(Instant now) {
   note(now);
   answer_steps_ = answer_at_max_s_ = since_token_s_ = gap_s_ = 0.0;
   beside_ = 0;
+  counted_ = false;
   running_ = false;
 }
 

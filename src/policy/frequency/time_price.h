@@ -45,6 +45,8 @@ class TimePrice {
     bool full = false;           ///< it computes as many tokens as the engine allows per step
     Span prompts = Span::max();  ///< its limit from its prompts' TTFT
     Span waited = Span();        ///< wait of its oldest prompt so far
+    Span before = Span();        ///< of its gaps: the time of steps with prompts alone since the last tokens
+    Span after = Span();         ///< of its gaps, if it has prompts alone: the least time of the step that gives tokens
   };
   /// For a step that begins at `now`; steps like it follow until the next call. Does not allocate.
   [[nodiscard]] Choice choose(const Next& next, Instant now);
@@ -142,7 +144,9 @@ class TimePrice {
   std::int32_t requests_ = 0;
   std::int32_t decodes_ = 0;
   std::int32_t beside_ = 0;  ///< decoding requests, including those paused while a step computes prompts alone
-  bool late_ = false;
+  Span within_;              ///< of the step's gaps: what itl_ leaves for it
+  bool late_ = false;        ///< they are late at any clock, and not counted yet
+  bool counted_ = false;     ///< a step with prompts alone has made the present gaps late
   std::size_t clock_ = 0;
   Costs step_;
   Choices choices_{};

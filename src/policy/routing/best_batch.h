@@ -37,6 +37,7 @@ struct BestBatchOptions {
 /// - these steps (InstanceSpec::max_step_tokens) and the present one take at most half of slo.ttft, and
 /// - steps with one of the recent prompts are late so seldom that more running requests make at most late_gaps of gaps
 ///   late: a late step makes one gap of each running request late, once for each prompt that comes to the instance.
+/// Where prompts are computed alone, all steps of a prompt and one of decodes make a gap.
 /// What fits nowhere is spread (LeastPrompts), and everything with an E2E objective, as are prompts over prefill
 /// instances.
 ///
