@@ -41,6 +41,12 @@ APART = {
     "slo.itl_ms": [15, 25, 40, 60, 100], "slo.ttft_ms": [300, 600, 1500, 5000],
     "link.handoff_steps": [0, 1, 4], "link.bandwidth_gb_per_s": [0, 12, 50],
 }
+ENGINES = {
+    "engine.max_num_seqs": [16, 32, 64, 128, 256, 1024], "engine.max_num_batched_tokens": [512, 1024, 2048, 8192, 16384],
+    "engine.chunked_prefill": ["true", "true", "false"], "engine.gpu_memory_utilization": [0.5, 0.7, 0.9],
+    "engine.speculative_tokens": [0, 0, 0, 3], "engine.framework": ["profile", "vllm", "sglang"],
+    "engine.reserve_output": ["false", "false", "true"], "engine.block_size": [16, 64],
+}
 OURS = {False: ["routing.policy=best-batch"], True: ["routing.prefill.policy=least-prompts", "routing.decode.policy=best-batch"]}  # apart
 PAPERS = ("voltanallm", "voltanallm-5l", "greenserve", "eco-freq")
 
@@ -94,13 +100,14 @@ def listed(bench):
                     f"workload.rate_per_s={rate}", "workload.requests=4000", f"slo.itl_ms={gap}", "slo.ttft_ms=1000"])
 
 
-def drawn(bench, count, seed, requests):
+def drawn(bench, count, seed, requests, engines):
     draw = random.Random(seed)
+    values_of = {**(APART if bench.apart else DRAWN), **(ENGINES if engines else {})}
     while count > 0:
-        settings = [f"{key}={draw.choice(values)}" for key, values in (APART if bench.apart else DRAWN).items()]
+        settings = [f"{key}={draw.choice(values)}" for key, values in values_of.items()]
         if bench.apart:
             settings.append(settings[0].replace("fleet.0", "fleet.1"))
-        row = bench.compare(" ".join(s.split("=")[1] for s in settings), settings + [f"workload.requests={requests}"], least=60.0)
+        row = bench.compare(" ".join(s.split("=")[1] for s in settings), settings + [f"workload.requests={requests}"], least=90.0 if engines else 60.0)
         count -= row is not None
         yield row
 
@@ -109,13 +116,14 @@ def main():
     flags = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     flags.add_argument("--random", type=int, default=0, help="number of drawn scenarios, instead of the list")
     flags.add_argument("--apart", action="store_true", help="prefill and decode on separate instances; drawn scenarios")
+    flags.add_argument("--engines", action="store_true", help="drawn scenarios differ in their engines' limits and scheduling, too; the maximum clock keeps 90 %% of gaps and first tokens, not 60")
     flags.add_argument("--seed", type=int, default=1)
     flags.add_argument("--requests", type=int, default=3000, help="per drawn scenario; with few a run may end before the queue of an overloaded slow clock shows")
     flags.add_argument("--set", action="append", default=[], help="override of the recipe, as for `wattle sim`")
     args = flags.parse_args()
     bench = Bench("voltanallm-2p2d" if args.apart else "synthetic-poisson", args.set)
     count = args.random or (60 if args.apart else 0)
-    rows = [row for row in (drawn(bench, count, args.seed, args.requests) if count else listed(bench)) if row is not None]
+    rows = [row for row in (drawn(bench, count, args.seed, args.requests, args.engines) if count else listed(bench)) if row is not None]
     print(f"{len(rows)} scenarios")
     for key, other in (("beyond", "the fixed clock"), ("routed", "a fixed clock under the same routing"), ("paper", "the papers' recipes")):
         of = [row[key] for row in rows if row.get(key) is not None]

@@ -159,5 +159,63 @@ TEST(NextStep, NoStepComputesMoreThanTheCacheHolds) {
   EXPECT_EQ(next_step(waits, of(Role::Prefill, 8'000), huge).shape.prefill_tokens, 8'000);
 }
 
+TEST(NextStep, NoStepComputesMoreThanTheEngineHasRoomFor) {
+  StepReport r = ended(100, 10'000);
+  r.waiting_requests = 4;
+  r.waiting_prompt_tokens = 2'000;
+  InstanceSpec spec = of(Role::Colocated);
+  spec.max_step_tokens = 800;  // 700 beside the decodes
+  const auto next = next_step(r, spec, work(104, 4, 2'000));
+  EXPECT_EQ(next.shape.decode_requests, 100);
+  EXPECT_EQ(next.shape.prefill_requests, 2);
+  EXPECT_EQ(next.shape.prefill_tokens, 700);
+  EXPECT_EQ(next.unfinished_prompt_tokens, 300) << "of the second";
+  EXPECT_EQ(next.waiting_requests, 2);
+  EXPECT_EQ(next.waiting_prompt_tokens, 1'000);
+  spec.max_requests = 101;
+  EXPECT_EQ(next_step(r, spec, work(104, 4, 2'000)).shape.prefill_requests, 1);
+  EXPECT_EQ(next_step(r, spec, work(104, 4, 2'000)).waiting_prompt_tokens, 1'500);
+  spec.max_requests = 100;
+  EXPECT_EQ(next_step(r, spec, work(104, 4, 2'000)).waiting_requests, 4);
+  spec.role = Role::Decode;
+  EXPECT_EQ(next_step(r, spec, work(104)).shape.decode_requests, 100);
+}
+
+TEST(NextStep, PromptsThatAreComputedAloneMakeDecodesWait) {
+  StepReport r = ended(100, 10'000);
+  r.kv_tokens = 10'000;
+  r.waiting_requests = 1;
+  r.waiting_prompt_tokens = 500;
+  InstanceSpec spec = of(Role::Colocated);
+  spec.decode_tokens = 0;
+  const auto prompts = next_step(r, spec, work(101, 1, 500));
+  EXPECT_EQ(prompts.shape.decode_requests, 0);
+  EXPECT_EQ(prompts.shape.prefill_tokens, 500);
+  StepReport then = ended(0, 0, 1, 500);
+  then.kv_tokens = 10'600;
+  const auto decodes = next_step(then, spec, work(101));
+  EXPECT_EQ(decodes.shape.decode_requests, 101);
+  EXPECT_EQ(decodes.shape.decode_kv_tokens, 11'100);
+  EXPECT_EQ(decodes.shape.prefill_tokens, 0);
+}
+
+TEST(SeenByStreams, PromptsAreComputedInStepsThatTheEngineHasRoomFor) {
+  const TokenAMillisecond latency;
+  InstanceSpec spec = of(Role::Colocated);
+  spec.beliefs.latency = &latency;
+  spec.max_step_tokens = 102;  // 100 beside the decodes
+  InstanceWork there = work(4, 2, 400, Instant(0));
+  there.computing = 2;
+  there.computing_tokens = 400;
+  const auto seen = [&](std::int64_t ms) {
+    return seen_by_streams(there, spec, MegaHertz(1000), Instant() + Span::ms(ms));
+  };
+  EXPECT_EQ(seen(0).shape.prefill_tokens, 100);
+  EXPECT_EQ(seen(0).unfinished_prompt_tokens, 100);
+  EXPECT_EQ(seen(0).waiting_prompt_tokens, 200);
+  EXPECT_EQ(seen(340).shape.prefill_tokens, 60);
+  EXPECT_EQ(seen(340).waiting_requests, 0);
+}
+
 }  // namespace
 }  // namespace wattle::control

@@ -21,7 +21,7 @@ struct PromptSteps {
   const std::int64_t decodes = std::int64_t{spec.decode_tokens} * beside.decode_requests;
   const std::int64_t room = std::max<std::int64_t>(spec.max_step_tokens - decodes, 1);
   PromptSteps made{beside, (tokens + room - 1) / room};
-  if (spec.decode_tokens == 0) made.step.decode_requests = 0, made.step.decode_kv_tokens = 0;
+  if (spec.decode_tokens == 0 && tokens > 0) made.step.decode_requests = 0, made.step.decode_kv_tokens = 0;
   const std::int64_t steps = std::max<std::int64_t>(made.steps, 1);
   made.step.prefill_requests = static_cast<std::int32_t>((prompts + steps - 1) / steps);
   made.step.prefill_tokens = std::min(tokens, room);

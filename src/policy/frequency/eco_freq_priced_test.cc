@@ -112,6 +112,31 @@ TEST(PricedEcoFreq, RequestsThatWaitInTimeAskForNoMore) {
   EXPECT_EQ(clock(1'000, 1'900'000), kLow);
 }
 
+TEST(PricedEcoFreq, WherePromptsAreComputedAloneAGapLastsOverThem) {
+  const auto model = typical();
+  const CubicPower power;
+  const Beliefs beliefs{&model, &power};
+  auto priced = options();
+  priced.late_tokens = 0.5;
+  priced.dwell = Span();
+  InstanceSpec spec = believing(beliefs);
+  spec.decode_tokens = 0;
+  const auto clocks = [&](std::int64_t prompt, Span took) {
+    Asked policy(priced, beliefs);
+    const Instant now = warmed_up(policy, beliefs);
+    EXPECT_EQ(policy.choose_with(spec, decoding(99, 100'000, now), now).clock, kLow);
+    const auto prompts = policy.choose_with(spec, prefilling(prompt, Span::ms(1), now), now).clock;
+    const auto decodes = policy.choose_with(spec, decoding(101, 100'000, now + took), now + took).clock;
+    const Instant later = now + took + Span::ms(40);
+    EXPECT_EQ(policy.choose_with(spec, decoding(101, 100'000, later), later).clock, kLow) << "the next gap begins";
+    return std::pair(prompts, decodes);
+  };
+  // A prompt of 100 tokens takes 30 ms at the low clock and 22.5 at the high one, the decodes 40 and 30.
+  EXPECT_EQ(clocks(100, Span::ms(25)), std::pair(kHigh, kHigh)) << "70 ms would be too long for a gap of 60";
+  EXPECT_EQ(clocks(1, Span::ms(19)), std::pair(kLow, kLow)) << "20.1 and 40";
+  EXPECT_EQ(clocks(1'000, Span::ms(105)), std::pair(kLow, kLow)) << "the gap is late at any clock";
+}
+
 TEST(PricedEcoFreq, RequestsThatWaitForTheEnginesOwnLimitsAskForMore) {
   const auto model = typical();
   const CubicPower power;

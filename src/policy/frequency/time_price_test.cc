@@ -62,7 +62,8 @@ class Running {
     shape.decode_requests = requests;
     shape.prefill_tokens = prompt;
     shape.prefill_requests = prompt > 0 ? 1 : 0;
-    const auto chosen = price_->choose({.shape = shape, .waiting = waiting, .full = full, .waited = waited}, now);
+    const auto chosen =
+        price_->choose({.shape = shape, .waiting = waiting, .full = full, .waited = waited, .before = before}, now);
     late = chosen.late;
     if (at_high) price_->runs_at(kHigh, now);
     now += steps_.step_time(shape, at_high ? kHigh : chosen.clock);
@@ -90,6 +91,7 @@ class Running {
   Instant now;
   bool late = false;
   Span waited;           ///< of prompts
+  Span before;           ///< of gaps
   bool at_high = false;  ///< steps run at the high clock, whatever is chosen
 
  private:
@@ -270,6 +272,10 @@ TEST(TimePrice, WhatIsLateIsSaid) {
   EXPECT_FALSE(instance.late) << "50 ms";
   (void)instance.step(10, 401);
   EXPECT_TRUE(instance.late);
+  instance.before = Span::ms(41);
+  (void)instance.step(10);
+  EXPECT_TRUE(instance.late) << "of the 50 ms, 41 have passed";
+  instance.before = Span();
   (void)instance.step(0, 5'000);
   EXPECT_TRUE(instance.late) << "those who decode wait for prompts that are computed alone";
   instance.idle(Span::ms(1));

@@ -360,6 +360,19 @@ TEST(BestBatchColocated, KnowsOverHowManyStepsAPromptIsComputed) {
   EXPECT_EQ(fleet.route(fills), 1);
 }
 
+TEST(BestBatchColocated, WherePromptsAreComputedAloneAllTheirStepsMakeOneGap) {
+  BestBatch fills = policy();
+  Fleet fleet({20, 0});
+  colocate(fleet);
+  fleet.prompt = 300;  // 0.8 x 13 ms, and 0.8 x 12 of decodes
+  fleet.specs.front().decode_tokens = 0;
+  EXPECT_EQ(fleet.route(fills), 0);
+  fleet.specs.front().max_step_tokens = 100;  // 0.8 x 33 ms
+  EXPECT_EQ(fleet.route(fills), 1);
+  fleet.specs.front().decode_tokens = 1;
+  EXPECT_EQ(fleet.route(fills), 0);
+}
+
 TEST(BestBatch, NoEngineGetsMoreThanItRunsAtOnce) {
   for (const Role role : {Role::Colocated, Role::Decode}) {
     BestBatch fills = policy();
