@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "journal/decimal.h"
+#include "journal/names.h"
 #include "report/text.h"
 
 namespace wattle::report {
@@ -41,12 +42,11 @@ std::string slo_text(const Slo& slo) {
 std::string fleet_text(const Run& run) {
   const auto& facts = run.file.facts;
   std::map<std::string, int> gpus;
-  std::map<std::string, int> roles;
+  std::map<std::string_view, int> roles;
   std::set<std::string> llms;
-  constexpr const char* kRoles[] = {"colocated", "prefill", "decode"};
   for (const auto& i : facts.instances) {
     gpus[i.spec.gpu.name] += i.spec.tensor_parallel;
-    roles[kRoles[static_cast<std::size_t>(i.spec.role)]] += 1;
+    roles[journal::name_of(i.spec.role)] += 1;
     llms.insert(i.spec.llm.name);
   }
   std::string out;

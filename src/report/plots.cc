@@ -181,9 +181,8 @@ std::string over_time(const Comparison& c, const SignalLook& look, const std::st
 }
 
 std::string instance_name(const journal::Instance& i) {
-  constexpr const char* kRoles[] = {"colocated", "prefill", "decode"};
-  return fmt::format("{} {}: {} × {}", kRoles[static_cast<std::size_t>(i.spec.role)], i.id.value(),
-                     i.spec.tensor_parallel, i.spec.gpu.name);
+  return fmt::format("{} {}: {} × {}", journal::name_of(i.spec.role), i.id.value(), i.spec.tensor_parallel,
+                     i.spec.gpu.name);
 }
 
 constexpr int kWide = 1160;
