@@ -224,10 +224,8 @@ std::string provenance(const Comparison& c) {
   }
   out +=
       "</tbody></table></div><p class=\"note\">Attainment counts arrived requests: one that was rejected, failed, "
-      "cancelled or "
-      "had not left misses. ITL attainment is the share of all gaps between tokens. Energy is all GPUs of the fleet "
-      "over "
-      "the whole run, idle included.";
+      "cancelled or had not left misses. ITL attainment is the share of all gaps between tokens. Energy is all GPUs of "
+      "the fleet over the whole run, idle included.";
   return out + " Two runs with equal digests took the same decisions and had the same outcomes.</p></section>";
 }
 
@@ -250,8 +248,7 @@ std::string html(const Comparison& c) {
   if (c.runs.size() > kAppearances + 1) {
     out += fmt::format(
         "<p class=\"note\">{} runs beside the baseline: colours and dashes tell {} apart and then repeat. Hide runs, "
-        "or "
-        "point at a line.</p>",
+        "or point at a line.</p>",
         c.runs.size() - 1, kAppearances);
   }
   out +=

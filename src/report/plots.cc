@@ -318,8 +318,7 @@ std::string latency_plots(const Comparison& c) {
   plots += cdf(c, "End to end", "E2E, share of finished requests", &journal::RunCurves::e2e, &Slo::e2e);
   if (plots.empty()) return "<p class=\"note\">No latency curves were recorded.</p>";
   return "<h3>Latency distributions</h3><p class=\"note\">Share of values at or below each latency. The vertical scale "
-         "is "
-         "stretched towards the tail: 90, 99 and 99.9 % are equally far apart.</p><div class=\"pair\">" +
+         "is stretched towards the tail: 90, 99 and 99.9 % are equally far apart.</p><div class=\"pair\">" +
          plots + "</div>";
 }
 

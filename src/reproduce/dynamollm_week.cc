@@ -175,8 +175,7 @@ Result<Section> day() {
   made.source = "Figure 16";
   made.note =
       "Scenario dynamollm-week-conversation, its third day (a Tuesday) at its own rate, iteration by iteration; else "
-      "as "
-      "section week.";
+      "as section week.";
   return made;
 }
 
@@ -185,21 +184,17 @@ Result<Section> week(double seconds) {
   const bool whole = seconds == kRunSeconds;
   std::vector<std::string> slice;
   if (!whole) slice.push_back(fmt::format("workload.duration_s={}", std::min(seconds, kWeekSeconds)));
-  Section section{"Figures 15 and 17, section V-F",
-                  fmt::format("Scenarios dynamollm-week-conversation and -coding, "
-                              "iteration by iteration: all requests of the Azure "
-                              "2024 week (ten-second counts, lengths by histogram), at "
-                              "their own rate{}. SinglePool has as many "
-                              "servers as keep 99 % of each class's objectives in the "
-                              "busiest ten minutes (the paper: 40; its engine "
-                              "carries less). Carbon and electricity of California in that "
-                              "week, GPUs at 11.06 USD/h (the paper's 1362.7 "
-                              "USD/h for 15.4 servers). "
-                              "Published values are the paper's.",
-                              whole ? "" : "; here only their beginning (--seconds)"),
-                  {},
-                  {},
-                  {}};
+  Section section{
+      "Figures 15 and 17, section V-F",
+      fmt::format("Scenarios dynamollm-week-conversation and -coding, iteration by iteration: all requests of the "
+                  "Azure 2024 week (ten-second counts, lengths by histogram), at their own rate{}. SinglePool has as "
+                  "many servers as keep 99 % of each class's objectives in the busiest ten minutes (the paper: 40; its "
+                  "engine carries less). Carbon and electricity of California in that week, GPUs at 11.06 USD/h (the "
+                  "paper's 1362.7 USD/h for 15.4 servers). Published values are the paper's.",
+                  whole ? "" : "; here only their beginning (--seconds)"),
+      {},
+      {},
+      {}};
   // 24.6 of 40 servers is of both.
   const std::array<Published, 2> kServices = {
       {{"conversation", 47.0, 38.0, 40.0, 24.6 / 40.0}, {"coding", 56.0, {}, 40.0, 24.6 / 40.0}}};
