@@ -260,9 +260,10 @@ Result<void> EmulatedFleet::start_control(const FleetPlan& plan) {
     agent.insert(agent.end(), {"--engine", fmt::format("{}={}@{}", engine.fpm, fmt::join(engine.gpus, ","),
                                                        journal::name_of(engine.role))});
     if (plan.scales) continue;  // the planner announces its engines to the gateway
-    gateway.insert(gateway.end(), {"--worker", fmt::format("{}={},fpm={},tp={},bootstrap={}", engine.url,
-                                                           journal::name_of(engine.role), engine.fpm, engine.gpus.size(),
-                                                           engine.url.substr(engine.url.rfind(':') + 1))});
+    gateway.insert(
+        gateway.end(),
+        {"--worker", fmt::format("{}={},fpm={},tp={},bootstrap={}", engine.url, journal::name_of(engine.role),
+                                 engine.fpm, engine.gpus.size(), engine.url.substr(engine.url.rfind(':') + 1))});
     if (!engine.site.empty()) gateway.back() += ",site=" + engine.site;
   }
   const auto agent_said = launch("agent", agent);
