@@ -82,9 +82,7 @@ Result<LongRuns> prepared(const Published& published, const std::vector<std::str
   return LongRuns{published, name, slice, *load, *servers};
 }
 
-/// All runs of all services on two threads. Each takes the next of one list: one thread begins with the runs that
-/// solve integer programs most of their time, since two of those would wait for each other
-/// (experiment/plans_in_turn.h).
+/// All runs of all services on two threads, each of which takes the next of one list.
 Result<void> run_all(std::span<LongRuns> services) {
   using Task = std::function<Result<void>()>;
   const auto managed = [](LongRuns& of, const char* recipe, FleetRun& to) -> Task {
