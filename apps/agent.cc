@@ -10,6 +10,7 @@
 #include "end_signals.h"
 #include "engine_flags.h"
 #include "experiment/live_fleet.h"
+#include "journal/names.h"
 #include "log_format.h"
 #include "net/client.h"
 #include "net/openai.h"
@@ -73,8 +74,9 @@ Result<EngineFlag> parse_engine(const std::string& text) {
   if (const std::size_t at = rest.find('@'); at != std::string::npos) {
     const std::string role = rest.substr(at + 1);
     rest.resize(at);
-    if (role != "prefill" && role != "decode" && role != "colocated") return wrong();
-    flag.role = role == "prefill" ? Role::Prefill : role == "decode" ? Role::Decode : Role::Colocated;
+    const auto known = journal::role_from(role);
+    if (!known) return wrong();
+    flag.role = *known;
   }
   for (std::size_t begin = 0; begin <= rest.size();) {
     const std::size_t end = std::min(rest.find(',', begin), rest.size());

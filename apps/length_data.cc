@@ -10,6 +10,7 @@
 
 #include "base/csv.h"
 #include "base/file.h"
+#include "base/text_line.h"
 #include "workload/trace.h"
 
 namespace wattle::apps {
@@ -99,9 +100,7 @@ Result<LengthRows> read_json_lines(std::string_view text, const std::string& nam
   std::int64_t number = 0;
   if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);
   while (!text.empty()) {
-    const std::size_t end = std::min(text.find('\n'), text.size());
-    const std::string_view line = text.substr(0, end);
-    text.remove_prefix(std::min(end + 1, text.size()));
+    const std::string_view line = take_line(text);
     ++number;
     if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
     auto row = row_of(line, answers, fmt::format("{}:{}", name, number));

@@ -14,6 +14,7 @@
 #include "config/make_step_model.h"
 #include "end_signals.h"
 #include "engine_flags.h"
+#include "journal/names.h"
 #include "net/clock.h"
 #include "net/server.h"
 #include "testbed/mock_engine_api.h"
@@ -103,7 +104,7 @@ Result<int> serve(MockEngineFlags flags) {
   options.dialect = flags.dialect == "llama.cpp" ? testbed::Dialect::LlamaCpp
                     : flags.dialect == "sglang"  ? testbed::Dialect::Sglang
                                                  : testbed::Dialect::Vllm;
-  options.role = flags.role == "prefill" ? Role::Prefill : flags.role == "decode" ? Role::Decode : Role::Colocated;
+  options.role = journal::role_from(flags.role).value();  // the flag is checked
   options.block_size = flags.engine.block_size;
   options.tensor_parallel = flags.tensor_parallel;
   options.seed = flags.seed;

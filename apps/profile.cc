@@ -368,7 +368,7 @@ void add_profile(Command app, int& exit_code) {
                   "The engine's GPUs, by index or UUID: needed to measure power and set clocks")
       .delimiter(',');
   command.add_option("--clock-mhz", flags->clock_mhz, "Without --gpu: the clock at which the engine runs")
-      .check(range(10, 10'000));
+      .check(range(predict::kLowestClockMhz, predict::kHighestClockMhz));
   command.add_option("--telemetry", flags->options.telemetry,
                      "ZeroMQ endpoint of the engine's forward-pass metrics: steps from there, not from the streams");
   command.add_option("--nvml", flags->options.keeper.library, "The NVML library").capture_default_str();

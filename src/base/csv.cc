@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "base/packed.h"
+#include "base/text_line.h"
 #include "base/trimmed.h"
 
 namespace wattle {
@@ -65,14 +66,15 @@ Result<CsvReader> CsvReader::open(std::string_view text, std::string name, std::
   return reader;
 }
 
+bool CsvReader::is_absent(std::size_t i) const {
+  const std::string_view value = field(i);
+  return value.empty() || value == "nan" || value == "NaN" || value == "NAN" || value == "null" || value == "None";
+}
+
 std::optional<std::string_view> CsvReader::take_line() {
   if (rest_.empty()) return std::nullopt;
   ++line_;
-  const auto end = rest_.find('\n');
-  std::string_view line = rest_.substr(0, end);
-  rest_.remove_prefix(end == std::string_view::npos ? rest_.size() : end + 1);
-  if (line.ends_with('\r')) line.remove_suffix(1);
-  return line;
+  return wattle::take_line(rest_);
 }
 
 Result<void> CsvReader::split(std::string_view line) {

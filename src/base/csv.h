@@ -28,6 +28,8 @@ class CsvReader {
   [[nodiscard]] std::span<const std::string_view> fields() const { return fields_; }
   [[nodiscard]] std::string_view field(std::size_t i) const { return fields_[wanted_[i]]; }
   [[nodiscard]] std::string_view column(std::size_t i) const { return names_[wanted_[i]]; }
+  /// The i-th wanted column is empty or a word by which data frames write that they have no value.
+  [[nodiscard]] bool is_absent(std::size_t i) const;
   /// 1-based line of the current row.
   [[nodiscard]] std::int64_t line() const { return line_; }
   /// "file:line" of the current row.

@@ -15,8 +15,6 @@ namespace {
 /// within 64 bits of nanoseconds.
 constexpr std::int64_t kLongestStepNs = std::int64_t{31} * 86'400 * 1'000'000'000;
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
-
-bool is_none(std::string_view value) { return value.empty() || value == "NaN" || value == "nan"; }
 }  // namespace
 
 Result<EvenRows> read_even_rows(const EvenColumns& columns, std::string_view text, const std::string& name) {
@@ -58,7 +56,7 @@ Result<EvenRows> read_even_rows(const EvenColumns& columns, std::string_view tex
                            static_cast<double>(since) * 1e-9, static_cast<double>(step) * 1e-9));
       }
     }
-    if (columns.unknown && is_none(csv.field(1))) {
+    if (columns.unknown && csv.is_absent(1)) {
       read.rows.emplace_back(*time, kNone);
       continue;
     }

@@ -16,7 +16,8 @@ struct EvenColumns {
   std::string value;
   double low = 0.0;
   double high = 0.0;
-  bool unknown = false;  ///< an empty or "NaN" value and missing rows are steps of unknown value (NaN), not errors
+  /// Absent values (CsvReader::is_absent) and missing rows are steps of unknown value (NaN), not errors.
+  bool unknown = false;
 };
 
 struct EvenRows {

@@ -1,6 +1,7 @@
 #include <string_view>
 
 #include "config/records.h"
+#include "journal/names.h"
 
 namespace wattle::config {
 
@@ -11,10 +12,7 @@ struct Codec<engine::Framework> : NamedCodec<engine::Framework, Codec<engine::Fr
 
 template <>
 struct Codec<Role> : NamedCodec<Role, Codec<Role>> {
-  static constexpr auto names() {
-    return std::to_array<std::pair<std::string_view, Role>>(
-        {{"colocated", Role::Colocated}, {"prefill", Role::Prefill}, {"decode", Role::Decode}});
-  }
+  static constexpr const auto& names() { return journal::kRoleNames; }
 };
 
 template <>

@@ -116,9 +116,6 @@ class PlanExecutor {
   [[nodiscard]] std::vector<NodeView> nodes() const { return slots_.views(); }
   [[nodiscard]] const std::vector<PoolWeight>& weights() const { return weights_; }
   [[nodiscard]] const std::vector<ClockRange>& clocks() const { return clocks_; }
-  /// Number of steps that have not begun, and (below) of those in progress.
-  [[nodiscard]] std::size_t pending_steps() const { return pending_.size(); }
-  [[nodiscard]] std::size_t running_steps() const { return running_.size(); }
 
  private:
   struct Attempts {
@@ -134,6 +131,13 @@ class PlanExecutor {
     std::vector<StartOrder> waiting = {};  ///< its new instances until they start
     NodeId node{};
     std::vector<std::int32_t> gpus = {};  ///< reserved for them
+  };
+  /// What a re-shard is asked of the matching, which numbers GPUs from 0.
+  struct Relayout {
+    plan::ReshardProblem problem;
+    std::vector<std::int32_t> gpus;     ///< of the node, by their number there
+    std::vector<std::int32_t> joining;  ///< of these, those taken from the node's free ones
+    std::int32_t more = 0;              ///< how many GPUs the new instances need beyond the old ones'
   };
   /// The number of instances of a shape wanted at a place, and the present ones.
   struct Need {
@@ -211,6 +215,8 @@ class PlanExecutor {
   Begun begin_start(const PlanStep& step, const char*& why, Instant now);
   Begun begin_leaving(const PlanStep& step, const char*& why, Instant now);
   Begun begin_reshard(const PlanStep& step, const char*& why, Instant now);
+  [[nodiscard]] Relayout relayout_of(const PlanStep& step);
+  bool place_certainly(Running& running, Relayout& relayout);
   bool advance_running(Instant now);
   /// Why the step has ended; null: it has not.
   const char* advance(Running& step, bool& acted, Instant now);

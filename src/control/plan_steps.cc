@@ -122,12 +122,11 @@ PlanExecutor::Begun PlanExecutor::begin_leaving(const PlanStep& step, const char
   return Begun::Yes;
 }
 
-PlanExecutor::Begun PlanExecutor::begin_reshard(const PlanStep& step, const char*& why, Instant now) {
-  plan::ReshardProblem problem = options_.reshard;
-  problem.present.clear();
-  problem.next.clear();
-  const Member first = *find(step.from.front());
-  std::vector<std::int32_t> gpus;  // the node's GPUs by their number in the matching
+PlanExecutor::Relayout PlanExecutor::relayout_of(const PlanStep& step) {
+  Relayout made{.problem = options_.reshard, .gpus = {}, .joining = {}};
+  made.problem.present.clear();
+  made.problem.next.clear();
+  auto& gpus = made.gpus;
   for (const InstanceId id : step.from) {
     const Member& m = *find(id);
     plan::PlacedInstance placed;
@@ -135,19 +134,46 @@ PlanExecutor::Begun PlanExecutor::begin_reshard(const PlanStep& step, const char
       placed.gpus.push_back(static_cast<int>(gpus.size()));
       gpus.push_back(m.gpus.empty() ? static_cast<std::int32_t>(gpus.size()) : m.gpus[static_cast<std::size_t>(g)]);
     }
-    problem.present.push_back(std::move(placed));
+    made.problem.present.push_back(std::move(placed));
   }
-  std::int32_t more = -static_cast<std::int32_t>(gpus.size());  // additional GPUs, taken from the node's free ones
+  made.more = -static_cast<std::int32_t>(gpus.size());
   for (const std::size_t shape : step.to) {
-    problem.next.push_back({options_.shapes[shape].gpus, 0});
-    more += options_.shapes[shape].gpus;
+    made.problem.next.push_back({options_.shapes[shape].gpus, 0});
+    made.more += options_.shapes[shape].gpus;
   }
-  std::vector<std::int32_t> joining;
-  if (slots_.accounts() && more > 0) joining = slots_.lowest_free(first.node, more);
-  std::ranges::copy(joining, std::back_inserter(gpus));
-  problem.nodes = 1;
-  problem.gpus_per_node = static_cast<int>(gpus.size());
-  const auto layout = plan::plan_reshard(problem);
+  if (slots_.accounts() && made.more > 0) {
+    made.joining = slots_.lowest_free(find(step.from.front())->node, made.more);
+  }
+  std::ranges::copy(made.joining, std::back_inserter(gpus));
+  made.problem.nodes = 1;
+  made.problem.gpus_per_node = static_cast<int>(gpus.size());
+  return made;
+}
+
+/// Of the instances that start, on certain GPUs of those it holds and, if it needs more, the node's free ones. More has
+/// to be moved then than the matching states.
+bool PlanExecutor::place_certainly(Running& running, Relayout& relayout) {
+  std::vector<std::size_t> shapes;
+  for (const StartOrder& order : running.waiting) shapes.push_back(order.shape);
+  auto within = running.gpus;
+  if (relayout.more > 0)
+    std::ranges::copy(slots_.lowest_free(running.node, slots_.free_on(running.node)), std::back_inserter(within));
+  auto places = slots_.side_by_side(shapes, running.node, within);
+  if (!places) return false;
+  relayout.joining.clear();
+  for (std::size_t k = 0; k < shapes.size(); ++k) {
+    for (const std::int32_t g : (*places)[k]) {
+      if (std::ranges::find(running.gpus, g) == running.gpus.end()) relayout.joining.push_back(g);
+    }
+    running.waiting[k].gpus = std::move((*places)[k]);
+  }
+  return true;
+}
+
+PlanExecutor::Begun PlanExecutor::begin_reshard(const PlanStep& step, const char*& why, Instant now) {
+  const Member first = *find(step.from.front());
+  Relayout relayout = relayout_of(step);
+  const auto layout = plan::plan_reshard(relayout.problem);
   why = "the new layout does not fit the GPUs";
   if (!layout) return Begun::Never;
 
@@ -161,7 +187,8 @@ PlanExecutor::Begun PlanExecutor::begin_reshard(const PlanStep& step, const char
   }
   for (std::size_t k = 0; k < step.to.size(); ++k) {
     const auto& placed = layout->placed[k];
-    if (std::ranges::find(problem.present, placed) != problem.present.end()) continue;
+    const auto& present = relayout.problem.present;
+    if (std::ranges::find(present, placed) != present.end()) continue;
     StartOrder order{.shape = step.to[k],
                      .pool = step.pool.value_or(first.pool),
                      .node = first.node,
@@ -169,31 +196,16 @@ PlanExecutor::Begun PlanExecutor::begin_reshard(const PlanStep& step, const char
                      .from = running.from,
                      .load = layout->total_time};
     if (slots_.accounts()) {
-      for (const int g : placed.gpus) order.gpus.push_back(gpus[static_cast<std::size_t>(g)]);
+      for (const int g : placed.gpus) order.gpus.push_back(relayout.gpus[static_cast<std::size_t>(g)]);
     }
     running.waiting.push_back(std::move(order));
   }
-  if (slots_.only_certain()) {  // then more has to be moved than the matching states
-    std::vector<std::size_t> shapes;
-    for (const StartOrder& order : running.waiting) shapes.push_back(order.shape);
-    auto within = running.gpus;
-    if (more > 0)
-      std::ranges::copy(slots_.lowest_free(running.node, slots_.free_on(running.node)), std::back_inserter(within));
-    auto places = slots_.side_by_side(shapes, running.node, within);
-    why = "no places on its GPUs for the new layout";
-    if (!places) return Begun::Never;
-    joining.clear();
-    for (std::size_t k = 0; k < shapes.size(); ++k) {
-      for (const std::int32_t g : (*places)[k]) {
-        if (std::ranges::find(running.gpus, g) == running.gpus.end()) joining.push_back(g);
-      }
-      running.waiting[k].gpus = std::move((*places)[k]);
-    }
-  }
+  why = "no places on its GPUs for the new layout";
+  if (slots_.only_certain() && !place_certainly(running, relayout)) return Begun::Never;
   why = "memory holds no second engine, and nothing else serves";
   if (!serves_on && !may_leave(running.from)) return Begun::Wait;
   running.leaving_first = !serves_on;
-  std::ranges::copy(joining, std::back_inserter(running.gpus));
+  std::ranges::copy(relayout.joining, std::back_inserter(running.gpus));
   slots_.take(running.node, running.gpus);
   running_.push_back(std::move(running));
   const std::vector<InstanceId> from = running_.back().from;  // a copy: draining may end some of them at once

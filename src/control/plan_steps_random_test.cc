@@ -127,7 +127,7 @@ RC_GTEST_PROP(PlanStepsProperty, ComesToThePlanWhateverHappens, (std::uint64_t s
     RC_ASSERT(instance.state == State::Open || instance.state == State::Gone);
   }
   RC_ASSERT((open == std::map<std::pair<std::size_t, PoolId>, int>{{{1, PoolId(0)}, 1}, {{0, PoolId(1)}, 2}}));
-  RC_ASSERT(fleet.executor->running_steps() + fleet.executor->pending_steps() == 0U);
+  RC_ASSERT(!fleet.executor->wants_more());
 }
 
 }  // namespace

@@ -57,13 +57,13 @@ TEST(PlanSteps, ANewerPlanDropsWhatHasNotBegunAndRollsBackWhatItDoesNotWant) {
   EXPECT_EQ(fleet.state(0), State::Open);
   EXPECT_EQ(fleet.state(1), State::Gone);
   EXPECT_EQ(fleet.state(2), State::Gone);
-  EXPECT_EQ(fleet.executor->running_steps(), 0U);
+  EXPECT_FALSE(fleet.executor->wants_more());
   EXPECT_EQ(fleet.driver.count(State::Open), 1);
 
   Fleet kept(1, {2});
   kept.plan(split(), 10);
   kept.plan(Plan::of({0, 2, 0}, "the same without its steps"), 12);
-  EXPECT_EQ(kept.executor->running_steps(), 1U) << "what began is finished";
+  EXPECT_EQ(kept.journal.steps, std::vector<std::string>{"begun"}) << "what began is finished";
   EXPECT_EQ(kept.driver.fleet.size(), 3U);
 }
 
@@ -169,8 +169,7 @@ TEST(PlanSteps, StepsAreStaggered) {
   Plan plan = Plan::of({0, 4, 1}, "two of three");
   plan.steps = {step(StepKind::Reshard, {0}, {1, 1}), step(StepKind::Reshard, {1}, {1, 1})};
   fleet.plan(plan, 10);
-  EXPECT_EQ(fleet.executor->running_steps(), 1U);
-  EXPECT_EQ(fleet.executor->pending_steps(), 1U);
+  EXPECT_EQ(fleet.journal.steps, std::vector<std::string>{"begun"});
   fleet.up(3, 15);
   fleet.up(4, 15);
   EXPECT_EQ(fleet.driver.fleet.size(), 5U) << "the first has not ended";
@@ -240,7 +239,7 @@ TEST(PlanSteps, ASuccessorResumesAReshardFromWhatItSees) {
     EXPECT_TRUE(fleet.executor->adopt(member, at(12)));
   }
   fleet.plan(Plan::of({0, 2, 0}, "the same counts"), 20);
-  EXPECT_EQ(fleet.executor->running_steps(), 1U);
+  EXPECT_TRUE(fleet.executor->members().front().changing);
   EXPECT_EQ(fleet.driver.fleet.size(), 3U) << "nothing is started twice";
   fleet.up(1, 25);
   fleet.up(2, 25);

@@ -333,10 +333,9 @@ StepModel::~StepModel() = default;
 StepModel::StepModel(StepModel&&) noexcept = default;
 StepModel& StepModel::operator=(StepModel&&) noexcept = default;
 
-Result<StepModel> StepModel::make(const GpuSpec& gpu, const LlmSpec& llm, const Parallelism& parallel,
-                                  const HardwareProfile& profile, const EngineOptions& options) {
-  const std::string where = fmt::format("{} on {} x {}", llm.name, parallel.gpus(), gpu.name);
-  if (auto ok = check_shape(where, llm, parallel); !ok) return std::unexpected(std::move(ok.error()));
+namespace {
+
+Result<void> check_options(const std::string& where, const GpuSpec& gpu, const EngineOptions& options) {
   if (const auto& share = options.decode_attention_efficiency; share && !(*share > 0.0 && *share <= 1.0)) {
     return bad_input(where, "decode_attention_efficiency is a share: above 0, at most 1");
   }
@@ -351,6 +350,36 @@ Result<StepModel> StepModel::make(const GpuSpec& gpu, const LlmSpec& llm, const 
   if (gpu.clock_step.value() < 1 || gpu.clock_min.value() < 1 || gpu.clock_max < gpu.clock_min) {
     return bad_input(where, "the GPU's clock range is empty");
   }
+  return {};
+}
+
+/// The GPU's profile as this engine uses the GPU: the framework's times, then what the options state instead.
+HardwareProfile under_engine(HardwareProfile profile, const LlmSpec& llm, const Parallelism& parallel,
+                             const FrameworkTimes& times, const EngineOptions& options) {
+  if (times.step) profile.step_gap_s = times.step->seconds();
+  profile.step_gap_s += llm.layers * (times.layer + (parallel.gpus() > 1 ? times.parallel_layer : Span())).seconds();
+  if (!times.sorts_vocabulary) profile.sampling_ns_per_logit = profile.request_gap_s = 0.0;
+  if (options.step_gap) profile.step_gap_s = options.step_gap->seconds();
+  if (options.request_gap) {  // sampling included
+    profile.request_gap_s = options.request_gap->seconds();
+    profile.sampling_ns_per_logit = 0.0;
+  }
+  if (options.idle_gpu) profile.rest_w = profile.idle_floor_w + profile.idle_clock_w - options.idle_gpu->value();
+  if (options.decode_attention_efficiency) {
+    const double faster = *options.decode_attention_efficiency / profile.decode_attention_efficiency;
+    profile.decode_attention_efficiency *= faster;
+    profile.decode_attention_clock_share *= faster;  // over a byte's time from memory
+  }
+  return profile;
+}
+
+}  // namespace
+
+Result<StepModel> StepModel::make(const GpuSpec& gpu, const LlmSpec& llm, const Parallelism& parallel,
+                                  const HardwareProfile& profile, const EngineOptions& options) {
+  const std::string where = fmt::format("{} on {} x {}", llm.name, parallel.gpus(), gpu.name);
+  if (auto ok = check_shape(where, llm, parallel); !ok) return std::unexpected(std::move(ok.error()));
+  if (auto ok = check_options(where, gpu, options); !ok) return std::unexpected(std::move(ok.error()));
   const double weights = parallel.weight_bytes(llm);
   const double available = gpu.memory_bytes * options.gpu_memory_utilization;
   const double for_kv = available - weights - options.activation_bytes_per_gpu;
@@ -363,16 +392,12 @@ Result<StepModel> StepModel::make(const GpuSpec& gpu, const LlmSpec& llm, const 
                                         gpu.memory_bytes * 1e-9));
   }
   auto impl = std::make_unique<Impl>();
+  const FrameworkTimes times = times_of(options.framework);
   impl->gpu = gpu;
   impl->llm = llm;
   impl->parallel = parallel;
-  impl->profile = profile;
+  impl->profile = under_engine(profile, llm, parallel, times, options);
   impl->limit_w = options.power_limit.value_or(gpu.tdp).value() * profile.clip_share;
-  const FrameworkTimes times = times_of(options.framework);
-  if (times.step) impl->profile.step_gap_s = times.step->seconds();
-  impl->profile.step_gap_s +=
-      llm.layers * (times.layer + (parallel.gpus() > 1 ? times.parallel_layer : Span())).seconds();
-  if (!times.sorts_vocabulary) impl->profile.sampling_ns_per_logit = impl->profile.request_gap_s = 0.0;
   impl->prompt_gap_s = options.prompt_gap.value_or(times.prompt).seconds();
   impl->decode_gap_s = options.decode_gap.value_or(times.request).seconds();
   impl->launches_s =
@@ -383,19 +408,6 @@ Result<StepModel> StepModel::make(const GpuSpec& gpu, const LlmSpec& llm, const 
   impl->drafts = options.speculative_tokens;
   impl->expert_row_block = options.expert_row_block;
   impl->draft_share = options.draft_share;
-  if (options.step_gap) impl->profile.step_gap_s = options.step_gap->seconds();
-  if (options.request_gap) {  // sampling included
-    impl->profile.request_gap_s = options.request_gap->seconds();
-    impl->profile.sampling_ns_per_logit = 0.0;
-  }
-  if (options.idle_gpu) {
-    impl->profile.rest_w = profile.idle_floor_w + profile.idle_clock_w - options.idle_gpu->value();
-  }
-  if (options.decode_attention_efficiency) {
-    const double faster = *options.decode_attention_efficiency / impl->profile.decode_attention_efficiency;
-    impl->profile.decode_attention_efficiency *= faster;
-    impl->profile.decode_attention_clock_share *= faster;  // over a byte's time from memory
-  }
   impl->graph_sizes = options.graph_sizes;
   impl->blocks = blocks;
   impl->bucket_tokens = std::max<std::int64_t>(1, (blocks * options.block_size + kBuckets - 1) / kBuckets);

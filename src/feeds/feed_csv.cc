@@ -12,10 +12,6 @@ namespace wattle::feeds {
 
 namespace {
 
-bool says_nothing(std::string_view text) {
-  return text.empty() || text == "nan" || text == "NaN" || text == "NAN" || text == "null" || text == "None";
-}
-
 /// Opens the file, with the estimated column if it has one.
 Result<CsvReader> open(const IntensityForm& form, std::string_view text, const std::string& name, bool& has_flag) {
   std::vector<std::string_view> columns = {form.time_column, form.value_column};
@@ -69,7 +65,7 @@ Result<Feed> parse_feed_csv(const IntensityForm& form, FeedLabel label, std::str
     const auto time = time_of(csv);
     if (!time) return std::unexpected(time.error());
     Reading reading{.from = *time, .value = std::nullopt};
-    if (!says_nothing(csv.field(1))) {
+    if (!csv.is_absent(1)) {
       // the builder checks the range, because it knows the unit
       const auto value = csv.number(1, std::numeric_limits<double>::lowest(), std::numeric_limits<double>::max());
       if (!value) return std::unexpected(value.error());

@@ -44,10 +44,7 @@ Batch served(const StepModel& model, std::int32_t batch, MegaHertz clock) {
 Result<void> collect_batches(const std::string& data, const Catalog& catalog, Collection& to) {
   const std::string file = data + "/energyllm-a100-40g/clock_sweep.csv";
   const GpuSpec* gpu = catalog.gpu("a100-40g");
-  if (!std::filesystem::exists(file) || gpu == nullptr) {
-    to.absent.push_back("energyllm-a100-40g");
-    return {};
-  }
+  if (!to.found(std::filesystem::exists(file) && gpu != nullptr, "energyllm-a100-40g")) return {};
   const Result<Table> t = Table::read(file, {"model"}, {"clock_mhz", "batch", "batch_latency_s", "gpu_power_w"});
   if (!t) return std::unexpected(t.error());
   std::map<std::pair<std::string, std::int32_t>, std::size_t> tops;  // the row of the top clock

@@ -83,6 +83,12 @@ struct Experiment {
 struct Collection {
   std::vector<Experiment> experiments;
   std::vector<std::string> absent;
+
+  /// Whether the set is there; lists it as absent if not.
+  bool found(bool there, const std::string& set) {
+    if (!there) absent.push_back(set);
+    return there;
+  }
 };
 
 /// Reads all known sets. Errors: a malformed file.

@@ -35,13 +35,10 @@ constexpr double kShortestAttentionPowerMs = 0.2;
 // Block-scaled 8-bit products: below, the reading is the launch of several kernels.
 constexpr double kShortestFp8Ms = 0.50;
 
-Result<Table> optional_table(const std::string& file, const std::string& name, Collection& to, bool& there,
+/// Without rows if the file is not there.
+Result<Table> optional_table(const std::string& file, const std::string& set, Collection& to,
                              const std::vector<std::string>& texts, const std::vector<std::string>& numbers) {
-  there = std::filesystem::exists(file);
-  if (!there) {
-    to.absent.push_back(name);
-    return Table{};
-  }
+  if (!to.found(std::filesystem::exists(file), set)) return Table{};
   return Table::read(file, texts, numbers);
 }
 
@@ -54,48 +51,52 @@ LlmSpec attention_only(double heads, double kv_heads) {
   return llm;
 }
 
-std::function<Simulated(const HardwareProfile&, const Rival&)> kernel_simulation(
-    const GpuSpec& gpu, LlmSpec llm, std::int32_t tp, bool clip, bool power, double flops,
-    const engine::AskedRange& asked, std::function<Work(const Operations&)> work) {
-  return [&gpu, llm = std::move(llm), tp, clip, power, flops, asked, work = std::move(work)](
-             const HardwareProfile& profile, const Rival& rival) -> Simulated {
-    const KernelResult r = repeat_kernel(gpu, llm, tp, profile, clip, work);
+/// A measured kernel, and what of the model repeats it.
+struct Kernel {
+  std::string set;
+  std::string row;
+  const GpuSpec* gpu = nullptr;
+  double latency_ms = 0.0;
+  double power_w = -1.0;  ///< 0: the reading is not believed; negative: the table has none
+  LlmSpec llm;            ///< only what the work depends on
+  std::int32_t tp = 1;
+  double flops = 0.0;
+  engine::AskedRange asked;  ///< but for the clock, which is the GPU's highest
+  std::function<Work(const Operations&)> work;
+  const char* quantity = "latency_ms";
+  bool unseen = false;  ///< no fit sees it, whatever held_out() returns for it
+};
+
+void add(Collection& to, Kernel kernel) {
+  Experiment e;
+  e.set = kernel.set;
+  e.row = kernel.row;
+  e.gpu = kernel.gpu->name;
+  e.tp = kernel.tp;
+  e.fitted = !kernel.unseen && !held_out(e.set, e.row);
+  e.quantities.push_back({kernel.quantity, kernel.latency_ms});
+  const bool power = kernel.power_w > 0.0 && kernel.latency_ms >= kShortestPowerMs;
+  if (power) e.quantities.push_back({"power_w", kernel.power_w});
+  kernel.asked.clock_low_mhz = kernel.asked.clock_high_mhz = kernel.gpu->clock_max.value();
+  // Tables without power were taken with operands that draw less (790 TFLOP/s on an H100, where the H200 at its limit
+  // does 690): no clip. Those with power show the card at its limit.
+  const bool clip = kernel.power_w >= 0.0;
+  e.simulate = [kernel = std::move(kernel), clip, power](const HardwareProfile& profile,
+                                                         const Rival& rival) -> Simulated {
+    const GpuSpec& gpu = *kernel.gpu;
+    const KernelResult r = repeat_kernel(gpu, kernel.llm, kernel.tp, profile, clip, kernel.work);
     std::vector<double> values{r.seconds * 1e3};
-    if (!power) return {std::move(values), asked};
+    if (!power) return {std::move(values), kernel.asked};
     if (rival.law == PowerLaw::Mfu) {
-      const double mfu = flops / r.seconds / gpu.bf16_flops_per_s;
+      const double mfu = kernel.flops / r.seconds / gpu.bf16_flops_per_s;
       values.push_back(rival.idle_w + (gpu.tdp.value() - rival.idle_w) * std::min(1.0, std::pow(mfu / 0.45, 0.7)));
     } else if (rival.law == PowerLaw::ThreeConstants) {
       values.push_back(rival.decode_w);
     } else {
       values.push_back(r.power_w);
     }
-    return {std::move(values), asked};
+    return {std::move(values), kernel.asked};
   };
-}
-
-/// Named; without quantities and simulation, and seen by no fit.
-Experiment kernel_row(const std::string& set, const std::string& row, const GpuSpec& gpu, std::int32_t tp) {
-  Experiment e;
-  e.set = set;
-  e.row = row;
-  e.gpu = gpu.name;
-  e.tp = tp;
-  return e;
-}
-
-void add(Collection& to, const std::string& set, const std::string& row, const GpuSpec& gpu, double latency_ms,
-         double power_w, const LlmSpec& llm, std::int32_t tp, double flops, engine::AskedRange asked,
-         std::function<Work(const Operations&)> work) {
-  Experiment e = kernel_row(set, row, gpu, tp);
-  asked.clock_low_mhz = asked.clock_high_mhz = gpu.clock_max.value();
-  e.fitted = !held_out(set, row);
-  e.quantities.push_back({"latency_ms", latency_ms});
-  const bool power = power_w > 0.0 && latency_ms >= kShortestPowerMs;
-  if (power) e.quantities.push_back({"power_w", power_w});
-  // Tables without power were taken with operands that draw less (790 TFLOP/s on an H100, where the H200 at its limit
-  // does 690): no clip. Those with power show the card at its limit.
-  e.simulate = kernel_simulation(gpu, llm, tp, power_w >= 0.0, power, flops, asked, std::move(work));
   to.experiments.push_back(std::move(e));
 }
 
@@ -124,13 +125,10 @@ Reading product_reading(double m, double n, double k, double bytes, double ms, d
 
 Result<void> gemm(const std::string& data, const Files& f, const GpuSpec& gpu, Collection& to) {
   const std::string file = fmt::format("{}/aiconfigurator/{}_gemm{}.csv", data, f.prefix, f.power);
-  bool there = false;
-  Result<Table> read = optional_table(file, fmt::format("aiconfigurator/{}-gemm", f.prefix), to, there, {"dtype"},
-                                      {"m", "n", "k", "latency_ms"});
-  if (!read) return std::unexpected(read.error());
-  if (!there) return {};
-  const Table& t = *read;
   const std::string set = fmt::format("aiconfigurator/{}-gemm", f.prefix);
+  Result<Table> read = optional_table(file, set, to, {"dtype"}, {"m", "n", "k", "latency_ms"});
+  if (!read) return std::unexpected(read.error());
+  const Table& t = *read;
   const auto is_fp8 = [&](std::size_t i) { return t.text(i, "dtype").starts_with("fp8"); };
   const auto reading = [&](std::size_t i) {
     return product_reading(t.number(i, "m"), t.number(i, "n"), t.number(i, "k"), is_fp8(i) ? 1.0 : 2.0,
@@ -159,8 +157,15 @@ Result<void> gemm(const std::string& data, const Files& f, const GpuSpec& gpu, C
     if (power > 0.0 && ms >= kShortestPowerMs && reads_low(reading(i), readings[fp8])) power = 0.0;
     LlmSpec llm;
     llm.dtype = fp8 ? Dtype::Fp8 : Dtype::Bf16;
-    add(to, set + (fp8 ? "-fp8" : "-bf16"), fmt::format("m={} n={} k={}", m, n, k), gpu, ms, power, llm, 1,
-        2 * m * n * k, {0, 0, whole(m), 0, 0}, [m, n, k](const Operations& o) { return o.product(m, n, k); });
+    add(to, {.set = set + (fp8 ? "-fp8" : "-bf16"),
+             .row = fmt::format("m={} n={} k={}", m, n, k),
+             .gpu = &gpu,
+             .latency_ms = ms,
+             .power_w = power,
+             .llm = llm,
+             .flops = 2 * m * n * k,
+             .asked = {0, 0, whole(m), 0, 0},
+             .work = [m, n, k](const Operations& o) { return o.product(m, n, k); }});
   }
   return {};
 }
@@ -168,13 +173,11 @@ Result<void> gemm(const std::string& data, const Files& f, const GpuSpec& gpu, C
 Result<void> attention(const std::string& data, const Files& f, const GpuSpec& gpu, bool decode, Collection& to) {
   const std::string kind = decode ? "generation" : "context";
   const std::string set = fmt::format("aiconfigurator/{}-{}-attention", f.prefix, kind);
-  bool there = false;
   Result<Table> read =
       optional_table(fmt::format("{}/aiconfigurator/{}_{}_attention{}.csv", data, f.prefix, kind, f.power), set, to,
-                     there, {"kv_cache_dtype"},
+                     {"kv_cache_dtype"},
                      {"num_heads", "num_kv_heads", "batch_size", decode ? "context_len" : "input_len", "latency_ms"});
   if (!read) return std::unexpected(read.error());
-  if (!there) return {};
   const Table& t = *read;
   const std::size_t step = stride(t.rows());
   for (std::size_t i = 0; i < t.rows(); i += step) {
@@ -197,10 +200,16 @@ Result<void> attention(const std::string& data, const Files& f, const GpuSpec& g
     const double ms = t.number(i, "latency_ms");
     double power = t.has("power_w") ? t.number(i, "power_w") : -1.0;
     if (power > 0.0 && ms < kShortestAttentionPowerMs) power = 0.0;
-    add(to, set, row, gpu, ms, power, attention_only(heads, kv), 1, 4 * pairs * heads * 128,
-        decode ? engine::AskedRange{whole(batch), whole(length), 0, 0, 0}
-               : engine::AskedRange{0, 0, whole(batch * length), 0, 0},
-        work);
+    add(to, {.set = set,
+             .row = row,
+             .gpu = &gpu,
+             .latency_ms = ms,
+             .power_w = power,
+             .llm = attention_only(heads, kv),
+             .flops = 4 * pairs * heads * 128,
+             .asked = decode ? engine::AskedRange{whole(batch), whole(length), 0, 0, 0}
+                             : engine::AskedRange{0, 0, whole(batch * length), 0, 0},
+             .work = work});
   }
   return {};
 }
@@ -218,22 +227,16 @@ Result<void> all_reduce(const std::string& data, const Files& f, const GpuSpec& 
     const double gpus = read->number(i, "num_gpus");
     LlmSpec llm;
     llm.layers = 1;
-    add(to, set, fmt::format("gpus={} elements={}", gpus, elements), gpu, read->number(i, "latency_ms"), -1.0, llm,
-        static_cast<std::int32_t>(gpus), 0.0, {},
-        [elements](const Operations& o) { return o.all_reduce(elements * 2.0); });
+    add(to, {.set = set,
+             .row = fmt::format("gpus={} elements={}", gpus, elements),
+             .gpu = &gpu,
+             .latency_ms = read->number(i, "latency_ms"),
+             .llm = llm,
+             .tp = static_cast<std::int32_t>(gpus),
+             .asked = {},
+             .work = [elements](const Operations& o) { return o.all_reduce(elements * 2.0); }});
   }
   return {};
-}
-
-/// A row without power that is never fitted, whatever held_out() returns for it.
-void add_unseen(Collection& to, const std::string& set, const std::string& row, const GpuSpec& gpu,
-                const char* quantity, double ms, const LlmSpec& llm, std::int32_t tp, std::int64_t tokens,
-                std::function<Work(const Operations&)> work) {
-  Experiment e = kernel_row(set, row, gpu, tp);
-  e.quantities = {{quantity, ms}};
-  const std::int32_t clock = gpu.clock_max.value();
-  e.simulate = kernel_simulation(gpu, llm, tp, false, false, 0.0, {0, 0, tokens, clock, clock}, std::move(work));
-  to.experiments.push_back(std::move(e));
 }
 
 struct VidurFile {
@@ -250,13 +253,12 @@ constexpr VidurFile kVidur[] = {
 Result<void> vidur(const std::string& data, const Catalog& catalog, Collection& to) {
   for (const VidurFile& v : kVidur) {
     const std::string set = fmt::format("vidur-profiles/{}", v.file);
-    bool there = false;
-    Result<Table> read = optional_table(fmt::format("{}/vidur-profiles/{}_mlp.csv", data, v.file), set, to, there, {},
-                                        {"tp", "num_tokens"});
+    Result<Table> read =
+        optional_table(fmt::format("{}/vidur-profiles/{}_mlp.csv", data, v.file), set, to, {}, {"tp", "num_tokens"});
     if (!read) return std::unexpected(read.error());
     const GpuSpec* gpu = catalog.gpu(v.gpu);
     const LlmSpec* published = catalog.llm(v.llm);
-    if (!there || gpu == nullptr || published == nullptr) continue;
+    if (gpu == nullptr || published == nullptr) continue;
     LlmSpec llm = *published;
     llm.layers = 1;
     const std::size_t step = std::max<std::size_t>(1, read->rows() / 200);
@@ -277,8 +279,16 @@ Result<void> vidur(const std::string& data, const Catalog& catalog, Collection& 
         return o.product(tokens, (heads + 2 * kv) * head_dim, hidden) + o.product(tokens, hidden, heads * head_dim) +
                o.product(tokens, 2 * ffn, hidden) + o.product(tokens, hidden, ffn);
       };
-      add_unseen(to, set, fmt::format("tp={} tokens={}", tp, tokens), *gpu, "products_ms", ms, llm, tp, whole(tokens),
-                 work);
+      add(to, {.set = set,
+               .row = fmt::format("tp={} tokens={}", tp, tokens),
+               .gpu = gpu,
+               .latency_ms = ms,
+               .llm = llm,
+               .tp = tp,
+               .asked = {0, 0, whole(tokens), 0, 0},
+               .work = work,
+               .quantity = "products_ms",
+               .unseen = true});
     }
   }
   return {};
@@ -290,12 +300,11 @@ constexpr double kShortestVidurReduce = 8.0 * 1024.0 * 1024.0;
 
 Result<void> vidur_all_reduce(const std::string& data, const Catalog& catalog, Collection& to) {
   const std::string set = "vidur-profiles/h100-allreduce";
-  bool there = false;
-  Result<Table> read = optional_table(data + "/vidur-profiles/h100_dgx_all_reduce.csv", set, to, there, {},
+  Result<Table> read = optional_table(data + "/vidur-profiles/h100_dgx_all_reduce.csv", set, to, {},
                                       {"num_workers", "size_bytes", "median_ms"});
   if (!read) return std::unexpected(read.error());
   const GpuSpec* gpu = catalog.gpu("h100");
-  if (!there || gpu == nullptr) return {};
+  if (gpu == nullptr) return {};
   constexpr std::size_t kStep = 20;
   for (std::size_t i = 0; i < read->rows(); i += kStep) {
     const double bytes = read->number(i, "size_bytes");
@@ -303,8 +312,15 @@ Result<void> vidur_all_reduce(const std::string& data, const Catalog& catalog, C
     const double gpus = read->number(i, "num_workers");
     LlmSpec llm;
     llm.layers = 1;
-    add_unseen(to, set, fmt::format("gpus={} bytes={}", gpus, bytes), *gpu, "latency_ms", read->number(i, "median_ms"),
-               llm, static_cast<std::int32_t>(gpus), 0, [bytes](const Operations& o) { return o.all_reduce(bytes); });
+    add(to, {.set = set,
+             .row = fmt::format("gpus={} bytes={}", gpus, bytes),
+             .gpu = gpu,
+             .latency_ms = read->number(i, "median_ms"),
+             .llm = llm,
+             .tp = static_cast<std::int32_t>(gpus),
+             .asked = {},
+             .work = [bytes](const Operations& o) { return o.all_reduce(bytes); },
+             .unseen = true});
   }
   return {};
 }

@@ -32,10 +32,7 @@ bool in_view(const LlmSpec& llm, const std::string& task, std::int32_t gpus) {
 
 Result<void> collect_ml_energy_2024(const std::string& data, const Catalog& catalog, Collection& to) {
   const std::string file = data + "/mlenergy/v2_llm_configs.csv";
-  if (!std::filesystem::exists(file)) {
-    to.absent.push_back("mlenergy/v2_llm_configs");
-    return {};
-  }
+  if (!to.found(std::filesystem::exists(file), "mlenergy/v2_llm_configs")) return {};
   const Result<Table> t = Table::read(file, {"task", "gpu", "model", "config"},
                                       {"TP", "PP", "Energy/req (J)", "Avg TPOT (s)", "Token tput (tok/s)",
                                        "Avg Output Tokens", "Avg BS (reqs)", "Max BS (reqs)"});

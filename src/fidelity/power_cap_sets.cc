@@ -58,10 +58,7 @@ Result<void> collect_power_caps(const std::string& data, const Catalog& catalog,
   const std::string file = data + "/zeus-power-caps/summary_power_a40.csv";
   const GpuSpec* gpu = catalog.gpu("a40");
   const LlmSpec* llm = catalog.llm("llama-3.1-8b");
-  if (!std::filesystem::exists(file) || gpu == nullptr || llm == nullptr) {
-    to.absent.push_back("zeus-power-caps");
-    return {};
-  }
+  if (!to.found(std::filesystem::exists(file) && gpu != nullptr && llm != nullptr, "zeus-power-caps")) return {};
   const Result<Table> t = Table::read(file, {"dataset", "network", "optimizer"},
                                       {"batch_size", "power_limit", "time_per_epoch", "average_power"});
   if (!t) return std::unexpected(t.error());

@@ -20,12 +20,6 @@ namespace {
 using engine::HardwareProfile;
 using engine::StepModel;
 
-bool missing(const std::string& file, const char* name, Collection& to) {
-  if (std::filesystem::exists(file)) return false;
-  to.absent.emplace_back(name);
-  return true;
-}
-
 /// Prompt tokens of the release's types, which it does not print: the means of LMSYS-Chat-1M, where its prompts are
 /// from (1,024 of them, length-stats/apex_llama_lmsys_05.csv), on either side of the partition's border.
 double freesh_prompt(double partition, bool is_long) {
@@ -37,7 +31,7 @@ double freesh_prompt(double partition, bool is_long) {
 /// give.
 Result<void> freesh(const std::string& data, const Catalog& catalog, Collection& to) {
   const std::string file = data + "/LLM_Serving_FREESH/pool_profile_llama3_70b.csv";
-  if (missing(file, "LLM_Serving_FREESH", to)) return {};
+  if (!to.found(std::filesystem::exists(file), "LLM_Serving_FREESH")) return {};
   const Result<Table> t = Table::read(file, {"request_type", "gpu"},
                                       {"partition", "mode", "gpus_per_worker", "worker_power_w", "max_qps",
                                        "mean_e2e_latency_s", "mean_ttft_ms", "mean_tbt_ms"});
@@ -85,7 +79,7 @@ Result<void> freesh(const std::string& data, const Catalog& catalog, Collection&
 constexpr std::int32_t kCpuTimeBatch = 16;  // engine_of_2023()'s time was chosen on
 Result<void> distserve(const std::string& data, const Catalog& catalog, Collection& to) {
   const std::string file = data + "/distserve-profiles/profiler-a100-80g.vllm.json";
-  if (missing(file, "distserve-profiles", to)) return {};
+  if (!to.found(std::filesystem::exists(file), "distserve-profiles")) return {};
   const Result<std::string> text = read_file(file);
   if (!text) return std::unexpected(text.error());
   const auto json = nlohmann::json::parse(*text, nullptr, false);
@@ -149,7 +143,7 @@ Result<void> llmservingsim(const std::string& data, const Catalog& catalog, Coll
     const std::string file = fmt::format("{}/llmservingsim-profiles/{}_layers.csv", data, f.name);
     const LlmSpec* llm = catalog.llm(f.llm);
     if (gpu == nullptr || llm == nullptr) continue;
-    if (missing(file, "llmservingsim-profiles", to)) return {};
+    if (!to.found(std::filesystem::exists(file), "llmservingsim-profiles")) return {};
     const Result<Table> t = Table::read(file, {"layer"}, {"tokens", "latency_ns"});
     if (!t) return std::unexpected(t.error());
     std::map<std::int64_t, double> by_tokens;
@@ -187,7 +181,7 @@ Result<void> llmservingsim(const std::string& data, const Catalog& catalog, Coll
 /// model at the same share of its top clock. An edge board with other memory, so only the shape is comparable.
 Result<void> jetson(const std::string& data, const Catalog& catalog, Collection& to) {
   const std::string file = data + "/dvfs-jetson-llm/grid_search_fan_on.csv";
-  if (missing(file, "dvfs-jetson-llm", to)) return {};
+  if (!to.found(std::filesystem::exists(file), "dvfs-jetson-llm")) return {};
   const Result<Table> t =
       Table::read(file, {}, {"decode_mhz", "effective_batch_size", "decode_time", "num_decode_tokens"});
   if (!t) return std::unexpected(t.error());

@@ -89,16 +89,13 @@ Result<void> voltana(const std::string& data, const Catalog& catalog, Collection
     if (gpu == nullptr) break;
     if (auto ok = voltana_panel(data + "/" + name, gpu, catalog, to); !ok) return ok;
   }
-  if (panels.empty() || gpu == nullptr) to.absent.push_back("VoltanaLLM");
+  to.found(!panels.empty() && gpu != nullptr, "VoltanaLLM");
   return {};
 }
 
 Result<void> splitwise(const std::string& data, const Catalog& catalog, Collection& to) {
   const std::string file = data + "/splitwise-perf/perf_model.csv";
-  if (!std::filesystem::exists(file)) {
-    to.absent.push_back("splitwise-perf");
-    return {};
-  }
+  if (!to.found(std::filesystem::exists(file), "splitwise-perf")) return {};
   const Result<Table> t = Table::read(
       file, {"model", "hardware"},
       {"tensor_parallel", "prompt_size", "batch_size", "token_size", "prompt_time", "token_time", "average_power"});
@@ -152,10 +149,7 @@ Result<void> node_power(const std::string& data, const Catalog& catalog, Collect
   const std::string file = data + "/h100-llama70b-power/inference_online_rate_llama3_70b.csv";
   const GpuSpec* gpu = catalog.gpu("h100");
   const LlmSpec* llm = catalog.llm("llama-3.1-70b");
-  if (!std::filesystem::exists(file) || gpu == nullptr || llm == nullptr) {
-    to.absent.push_back("h100-llama70b-power");
-    return {};
-  }
+  if (!to.found(std::filesystem::exists(file) && gpu != nullptr && llm != nullptr, "h100-llama70b-power")) return {};
   const Result<Table> t = Table::read(file, {"dataset-path", "run_completed", "mean_power[W]"}, {"request_rate"});
   if (!t) return std::unexpected(t.error());
   for (std::size_t i = 0; i < t->rows(); ++i) {

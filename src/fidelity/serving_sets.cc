@@ -149,10 +149,7 @@ Parallelism ml_energy_shape(const Table& t, std::size_t i) {
 
 Result<void> ml_energy(const std::string& data, const Catalog& catalog, Collection& to) {
   const std::string file = data + "/mlenergy/v3_llm_configs.csv";
-  if (!std::filesystem::exists(file)) {
-    to.absent.push_back("mlenergy");
-    return {};
-  }
+  if (!to.found(std::filesystem::exists(file), "mlenergy")) return {};
   const Result<Table> t =
       Table::read(file, {"task", "model_id", "gpu_model", "weight_precision"},
                   {"max_num_seqs", "num_gpus", "data_parallel", "expert_parallel", "avg_batch_size", "avg_output_len",
@@ -259,10 +256,7 @@ std::string_view weights_text(const LlmSpec& llm) {
 
 Result<void> end_to_end(const std::string& data, const Catalog& catalog, Collection& to) {
   const std::string file = data + "/aiconfigurator/silicon_sample.csv";
-  if (!std::filesystem::exists(file)) {
-    to.absent.push_back("aiconfigurator/silicon_sample");
-    return {};
-  }
+  if (!to.found(std::filesystem::exists(file), "aiconfigurator/silicon_sample")) return {};
   const Result<Table> t =
       Table::read(file, {"system", "model_path", "precision", "mode", "backend", "pp_size", "attention_dp_size",
                          "moe_tp_size", "moe_ep_size", "tp_size", "gemm_quant_mode", "batch_size", "isl", "osl",
@@ -323,10 +317,7 @@ Result<void> collect_clock_sweep(const std::string& data, const Catalog& catalog
   const std::string file = folder + "/h100_llama70b_tp_freq_load_profile.csv";
   const GpuSpec* gpu = catalog.gpu("h100");
   const LlmSpec* llm = catalog.llm("llama-3-70b");
-  if (!std::filesystem::exists(folder) || gpu == nullptr || llm == nullptr) {
-    to.absent.push_back("vllm-fork-Louis-99");
-    return {};
-  }
+  if (!to.found(std::filesystem::exists(folder) && gpu != nullptr && llm != nullptr, "vllm-fork-Louis-99")) return {};
   if (auto ok = idle_and_prefill(folder, *gpu, *llm, to); !ok) return ok;
   if (!std::filesystem::exists(file)) return {};
   const Result<Table> t =

@@ -10,6 +10,7 @@
 #include <type_traits>
 
 #include "gateway/plan_api.h"
+#include "journal/names.h"
 #include "model/instance.h"
 #include "net/client.h"
 
@@ -31,13 +32,9 @@ Result<WorkerOptions> parse_worker(std::string_view text, std::string_view where
   out.url = first.substr(0, equals);
   if (out.url.empty()) return wrong(first, "it begins with the engine's URL");
   const std::string_view role = equals == std::string_view::npos ? "colocated" : first.substr(equals + 1);
-  if (role == "prefill") {
-    out.role = Role::Prefill;
-  } else if (role == "decode") {
-    out.role = Role::Decode;
-  } else if (role != "colocated") {
-    return wrong(role, "the role must be prefill, decode or colocated");
-  }
+  const auto known = journal::role_from(role);
+  if (!known) return wrong(role, "the role must be prefill, decode or colocated");
+  out.role = *known;
   while (!rest.empty()) {
     const std::string_view part = next_part();
     const std::string_view value = part.substr(std::min(part.find('=') + 1, part.size()));

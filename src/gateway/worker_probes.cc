@@ -26,39 +26,46 @@ class HealthProbe final : public net::ResponseHandler {
   bool healthy_ = false;
 };
 
-/// The second half of a probe: whatever it answers here, it is healthy.
-class ModelsReading final : public net::ResponseHandler {
+/// Collects a worker's answer, of which it keeps a bounded part.
+class WorkerReading : public net::ResponseHandler {
  public:
-  ModelsReading(WorkerRegistry& workers, InstanceId id) : workers_(workers), id_(id) {}
-  void on_head(int status, const net::HeaderFields&, std::int64_t) override { status_ = status; }
-  void on_body(std::string_view bytes) override {
-    if (body_.size() + bytes.size() <= kListMost) body_ += bytes;
+  WorkerReading(WorkerRegistry& workers, InstanceId id, std::size_t most) : workers_(workers), id_(id), most_(most) {}
+  void on_head(int status, const net::HeaderFields&, std::int64_t) final { status_ = status; }
+  void on_body(std::string_view bytes) final {
+    if (body_.size() + bytes.size() <= most_) body_ += bytes;
   }
+
+ protected:
+  WorkerRegistry& workers_;
+  InstanceId id_;
+  int status_ = 0;
+  std::string body_;
+
+ private:
+  std::size_t most_;
+};
+
+constexpr std::size_t kModelsMost = 1 << 20;
+
+/// The second half of a probe: whatever it answers here, it is healthy.
+class ModelsReading final : public WorkerReading {
+ public:
+  ModelsReading(WorkerRegistry& workers, InstanceId id) : WorkerReading(workers, id, kModelsMost) {}
   void on_end() override {
     if (status_ == 200) workers_.lists(id_, telemetry::read_models(body_));
     workers_.probed(id_, true);
   }
   void on_failure(net::CallFailure) override { workers_.probed(id_, true); }
-
- private:
-  static constexpr std::size_t kListMost = 1 << 20;
-  WorkerRegistry& workers_;
-  InstanceId id_;
-  int status_ = 0;
-  std::string body_;
 };
 
 /// SGLang's, that of older ones, and everybody's.
 constexpr std::array<std::string_view, 3> kGaugePaths = {"/v1/loads?include=core", "/get_load", "/metrics"};
 constexpr std::size_t kGaugesMost = 4 << 20;
 
-class GaugeReading final : public net::ResponseHandler {
+class GaugeReading final : public WorkerReading {
  public:
-  GaugeReading(WorkerRegistry& workers, InstanceId id, std::size_t form) : workers_(workers), id_(id), form_(form) {}
-  void on_head(int status, const net::HeaderFields&, std::int64_t) override { status_ = status; }
-  void on_body(std::string_view bytes) override {
-    if (body_.size() + bytes.size() <= kGaugesMost) body_ += bytes;
-  }
+  GaugeReading(WorkerRegistry& workers, InstanceId id, std::size_t form)
+      : WorkerReading(workers, id, kGaugesMost), form_(form) {}
   void on_end() override {
     if (status_ >= 500) return;  // not now
     const bool page = form_ + 1 == kGaugePaths.size();
@@ -70,12 +77,8 @@ class GaugeReading final : public net::ResponseHandler {
   void on_failure(net::CallFailure) override {}
 
  private:
-  WorkerRegistry& workers_;
-  InstanceId id_;
   std::size_t form_;
   Instant asked_ = net::steady_now();
-  int status_ = 0;
-  std::string body_;
 };
 
 }  // namespace
@@ -91,10 +94,10 @@ void WorkerRegistry::probed(InstanceId id, bool healthy) {
 
 void WorkerRegistry::probe_all() {
   std::vector<std::shared_ptr<const Worker>> all;
-  std::vector<InstanceId> over;
+  std::vector<InstanceId> to_drop;
   std::vector<std::pair<std::shared_ptr<const Worker>, std::string>> lost;
   control_.run_and_wait([&](control::FleetLoop& core, Instant) {
-    over = std::exchange(unheard_, {});
+    to_drop = std::exchange(unheard_, {});
     for (auto& state : states_) {
       if (!state.removed) all.push_back(state.worker);
       if (!state.removed && !state.up && state.misses >= options_.health_misses) {
@@ -104,11 +107,11 @@ void WorkerRegistry::probe_all() {
       // A removed one is listened to for as long as it has requests.
       if (!state.removed || !state.listening || view.assigned_requests > 0) continue;
       state.listening = false;
-      over.push_back(state.worker->id);
+      to_drop.push_back(state.worker->id);
     }
   });
   if (feed_) {
-    for (const InstanceId id : over) feed_->drop(id);
+    for (const InstanceId id : to_drop) feed_->drop(id);
   }
   for (const auto& [worker, url] : lost) {
     lost_(worker, false);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/text_line.h"
 #include "journal/decimal.h"
 #include "journal/decisions_jsonl.h"
 #include "journal/json_keys.h"
@@ -99,12 +100,10 @@ Result<void> parse_trace(std::string_view text, const std::string& name, const s
   }
   std::int64_t number = 1;
   bool closed = false;
-  text.remove_prefix(std::min(text.find('\n') + 1, text.size()));
+  take_line(text);
   while (!text.empty()) {
     ++number;
-    const std::size_t end = std::min(text.find('\n'), text.size());
-    std::string_view line = text.substr(0, end);
-    text.remove_prefix(std::min(end + 1, text.size()));
+    std::string_view line = take_line(text);
     if (line.ends_with(',')) line.remove_suffix(1);
     if (line == "]}") closed = true;
     if (line.empty() || closed) continue;

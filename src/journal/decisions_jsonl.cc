@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "base/text_line.h"
 #include "journal/decimal.h"
 #include "journal/json_keys.h"
 #include "journal/names.h"
@@ -116,10 +117,7 @@ Result<void> parse_decisions(std::string_view text, const std::string& name,
   std::int64_t number = 0;
   while (!text.empty()) {
     ++number;
-    const std::size_t end = std::min(text.find('\n'), text.size());
-    std::string_view line = text.substr(0, end);
-    text.remove_prefix(std::min(end + 1, text.size()));
-    if (line.ends_with('\r')) line.remove_suffix(1);
+    const std::string_view line = take_line(text);
     if (line.empty()) continue;
     std::string where = fmt::format("{}:{}", name, number);
     const Json json = Json::parse(line, nullptr, false);

@@ -120,11 +120,9 @@ std::string ClusterManager::sent_to(std::size_t pool, const std::vector<double>&
   return fmt::format(" ({:.3g}/s arriving, {:.3g}/s as load sent on from {})", load[pool], sent, from);
 }
 
-ClusterOrder ClusterManager::solve(const std::vector<double>& peak_per_s) const {
-  auto load = pools_.by_pool(peak_per_s);
-  std::string tiers = share_pools(load);
-  const int gpus = nodes_up() * options_.gpus_per_node;
-  auto problem = pools_.problem(load, gpus, options_.unused_gpu);
+/// The nodes that are up, and capacity kept free.
+plan::ShardingProblem ClusterManager::problem_of(const std::vector<double>& load) const {
+  auto problem = pools_.problem(load, nodes_up() * options_.gpus_per_node, options_.unused_gpu);
   problem.gpus_per_node = options_.gpus_per_node;
   for (std::size_t p = 0; p < problem.classes.size(); ++p) {
     auto& one = problem.classes[p];
@@ -140,56 +138,66 @@ ClusterOrder ClusterManager::solve(const std::vector<double>& peak_per_s) const 
   for (std::size_t p = 0; p < problem.classes.size(); ++p) {
     if ((p + 1) % pools_.tiers() != 0) problem.classes[p].forwards = false;
   }
+  return problem;
+}
+
+/// One optimisation over all pools. None: it found nothing, or no load.
+std::optional<ClusterManager::Division> ClusterManager::optimised(const plan::ShardingProblem& problem) const {
+  const auto whole = plan::plan_sharding(problem, {.relative_gap = 1e-2, .nodes = 5'000});
+  if (!whole || !whole->found()) return std::nullopt;
+  Division made(problem.classes.size());
+  for (const auto& group : whole->groups) {
+    made.gpus[group.pool] += group.tp * group.instances;
+    made.load_per_s[group.pool] += group.load_per_s * group.instances;
+    made.carries_per_s[group.pool] += group.instances * plan::most_useful_load(pools_.profile(group.pool), group.tp);
+  }
+  in_nodes(made.gpus);
+  made.sent_on_per_s = whole->forwarded_per_s;
+  made.shed_per_s = whole->shed_per_s;
+  if (std::ranges::all_of(made.gpus, [](int n) { return n == 0; })) return std::nullopt;
+  return made;
+}
+
+/// Whole nodes, pool by pool.
+ClusterManager::Division ClusterManager::node_by_node(const plan::ShardingProblem& problem) const {
+  const auto rounding = options_.rule == NodeRule::Up ? plan::NodeRounding::Up : plan::NodeRounding::Down;
+  const auto shares = plan::share_nodes(problem, options_.gpus_per_node, rounding);
+  Division made(problem.classes.size());
+  for (std::size_t p = 0; p < shares.size(); ++p) {
+    made.gpus[p] = shares[p].nodes * options_.gpus_per_node;
+    made.load_per_s[p] = shares[p].arriving_per_s - shares[p].forwarded_per_s - shares[p].shed_per_s;
+    made.sent_on_per_s[p] = shares[p].forwarded_per_s;
+    made.shed_per_s[p] = shares[p].shed_per_s;
+    made.carries_per_s[p] = shares[p].nodes * node_usefully_carries(pools_.profile(p));
+  }
+  return made;
+}
+
+ClusterOrder ClusterManager::solve(const std::vector<double>& peak_per_s) const {
+  auto load = pools_.by_pool(peak_per_s);
   ClusterOrder order;
-  order.tiers = std::move(tiers);
-  order.gpus.assign(load.size(), 0);
-  order.load_per_s.assign(load.size(), 0.0);
+  order.tiers = share_pools(load);
+  const auto problem = problem_of(load);
+  auto divided = options_.rule == NodeRule::Whole ? optimised(problem) : std::nullopt;
+  if (!divided) divided = node_by_node(problem);
+  order.gpus = std::move(divided->gpus);
+  order.load_per_s = std::move(divided->load_per_s);
+  order.shed_per_s = std::move(divided->shed_per_s);
   order.forwarded.assign(load.size(), 0.0);
-  order.shed_per_s.assign(load.size(), 0.0);
-  std::vector<double> sent_on(load.size(), 0.0);
-  std::vector<double> carries(load.size(), 0.0);
-  if (options_.rule == NodeRule::Whole) {
-    const auto whole = plan::plan_sharding(problem, {.relative_gap = 1e-2, .nodes = 5'000});
-    if (whole && whole->found()) {
-      for (const auto& group : whole->groups) {
-        order.gpus[group.pool] += group.tp * group.instances;
-        order.load_per_s[group.pool] += group.load_per_s * group.instances;
-      }
-      in_nodes(order.gpus);
-      for (const auto& group : whole->groups) {
-        carries[group.pool] += group.instances * plan::most_useful_load(pools_.profile(group.pool), group.tp);
-      }
-      sent_on = whole->forwarded_per_s;
-      order.shed_per_s = whole->shed_per_s;
-    }
-  }
-  if (std::ranges::all_of(order.gpus, [](int n) { return n == 0; })) {
-    const auto rounding = options_.rule == NodeRule::Up ? plan::NodeRounding::Up : plan::NodeRounding::Down;
-    const auto shares = plan::share_nodes(problem, options_.gpus_per_node, rounding);
-    for (std::size_t p = 0; p < shares.size(); ++p) {
-      order.gpus[p] = shares[p].nodes * options_.gpus_per_node;
-      order.load_per_s[p] = shares[p].arriving_per_s - shares[p].forwarded_per_s - shares[p].shed_per_s;
-      sent_on[p] = shares[p].forwarded_per_s;
-      order.shed_per_s[p] = shares[p].shed_per_s;
-      carries[p] = shares[p].nodes * node_usefully_carries(pools_.profile(p));
-    }
-  }
-  std::vector<double> late(load.size(), 0.0);  // taken in, though more of it misses its objectives
+  const auto& sent_on = divided->sent_on_per_s;
   for (std::size_t p = 0; p < load.size(); ++p) {
-    late[p] = std::clamp(carries[p] - order.load_per_s[p], 0.0, order.shed_per_s[p]);
-    order.load_per_s[p] += late[p];
-    order.shed_per_s[p] -= late[p];
-  }
-  for (std::size_t p = 0; p < load.size(); ++p) {
+    // Taken in, although more of it misses its objectives.
+    const double late = std::clamp(divided->carries_per_s[p] - order.load_per_s[p], 0.0, order.shed_per_s[p]);
+    order.load_per_s[p] += late;
+    order.shed_per_s[p] -= late;
     const double arriving = order.load_per_s[p] + sent_on[p] + order.shed_per_s[p];
     order.forwarded[p] =
         arriving > 0.0 ? std::clamp(sent_on[p] / arriving, 0.0, 1.0) : (order.gpus[p] == 0 ? 1.0 : 0.0);
-    if (order.shed_per_s[p] + late[p] <= 0.0) continue;
+    if (order.shed_per_s[p] + late <= 0.0) continue;
     const auto& one = problem.classes[p];
     const bool served = !plan::least_power(one.profiles, one.limits, false).empty();
     if (!order.problem.empty()) order.problem += "; ";
-    if (late[p] > 0.0)
-      order.problem += fmt::format("{:.3g}/s of {} are more than keeps the objectives, ", late[p], one.name);
+    if (late > 0.0) order.problem += fmt::format("{:.3g}/s of {} are more than keeps the objectives, ", late, one.name);
     order.problem += fmt::format(
         "{:.3g}/s of {}{} are not carried: {}", order.shed_per_s[p], one.name, sent_to(p, load, sent_on, problem),
         served ? fmt::format("{} nodes are too few", nodes_up())

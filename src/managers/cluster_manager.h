@@ -12,6 +12,7 @@
 #include "managers/load_history.h"
 #include "managers/pool_map.h"
 #include "model/plan.h"
+#include "plan/sharding.h"
 
 namespace wattle::managers {
 
@@ -66,9 +67,21 @@ class ClusterManager {
   [[nodiscard]] std::optional<ClusterOrder> order(Instant now, int nodes_down = 0);
 
  private:
+  /// Of the cluster's nodes and load among the pools, by pool.
+  struct Division {
+    explicit Division(std::size_t pools)
+        : gpus(pools), load_per_s(pools), sent_on_per_s(pools), shed_per_s(pools), carries_per_s(pools) {}
+    std::vector<int> gpus;
+    std::vector<double> load_per_s, sent_on_per_s, shed_per_s;
+    std::vector<double> carries_per_s;  ///< the most that it usefully can
+  };
+
   [[nodiscard]] bool outgrown(Instant begin) const;
   [[nodiscard]] ClusterOrder make(Instant begin, Instant end, Instant from, Instant until);
   [[nodiscard]] ClusterOrder solve(const std::vector<double>& peak_per_s) const;
+  [[nodiscard]] plan::ShardingProblem problem_of(const std::vector<double>& load) const;
+  [[nodiscard]] std::optional<Division> optimised(const plan::ShardingProblem& problem) const;
+  [[nodiscard]] Division node_by_node(const plan::ShardingProblem& problem) const;
   [[nodiscard]] std::string sent_to(std::size_t pool, const std::vector<double>& load,
                                     const std::vector<double>& sent_on, const plan::ShardingProblem& problem) const;
   [[nodiscard]] std::string share_pools(std::vector<double>& load_per_s) const;

@@ -35,8 +35,7 @@ const char* text_of(RealTime answer) {
       return "CAP_SYS_NICE is missing";
     case RealTime::Forbidden:
       return "CAP_SYS_NICE is there, but the control group has no real-time budget (cpu.rt_runtime_us) or a "
-             "system-call "
-             "filter (systemd's RestrictRealtime) forbids it";
+             "system-call filter (systemd's RestrictRealtime) forbids it";
   }
   return "";
 }

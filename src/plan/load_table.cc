@@ -9,6 +9,7 @@
 
 #include "base/csv.h"
 #include "base/digest.h"
+#include "base/text_line.h"
 
 namespace wattle::plan {
 
@@ -25,13 +26,6 @@ std::uint64_t checksum(std::string_view body) {
   Digest digest;
   digest.add_text(body);
   return digest.value();
-}
-
-std::string_view take_line(std::string_view& text) {
-  const auto end = text.find('\n');
-  const auto line = text.substr(0, end);
-  text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
-  return line;
 }
 
 /// Form, version and checksum; what is left of `text` is the body.

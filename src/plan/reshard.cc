@@ -209,7 +209,6 @@ class Resharding {
       transfer.bytes = bytes(transfer.slices);
       now += Span::from_seconds(static_cast<double>(transfer.bytes) / bytes_per_s);
       transfer.finish = now;
-      plan_.bytes_moved += transfer.bytes;
       plan_.transfer_time = std::max(plan_.transfer_time, now);
       plan_.transfers.push_back(transfer);
     }
@@ -232,10 +231,6 @@ class Resharding {
       changed = changed || std::ranges::find(problem_.present, instance) == problem_.present.end();
     }
     if (changed && !problem_.next.empty()) plan_.total_time = plan_.transfer_time + problem_.sync;
-    for (std::size_t i = 0; i < plan_.old.size(); ++i) {
-      plan_.gpu_seconds_lost += static_cast<double>(problem_.present[i].gpus.size()) * plan_.old[i].throughput_lost *
-                                plan_.total_time.seconds();
-    }
   }
 
   /// The old instance serves on if on each of its GPUs old and new fit together; weights in place count once.

@@ -61,12 +61,10 @@ struct OldInstance {
 struct ReshardPlan {
   std::vector<PlacedInstance> placed;  ///< the next instances, in the order of the request
   int slices_per_model = 1;            ///< lcm of ReshardProblem::slices and all TP degrees
-  std::int64_t bytes_moved = 0;
-  std::vector<Transfer> transfers;  ///< by destination, source, start
-  Span transfer_time;               ///< until the last weight is in place
-  Span total_time;                  ///< transfers and the start of the engines; 0 if nothing changes
-  std::vector<OldInstance> old;     ///< by present instance
-  double gpu_seconds_lost = 0.0;    ///< sum over present instances of GPUs x share lost x total_time
+  std::vector<Transfer> transfers;     ///< by destination, source, start
+  Span transfer_time;                  ///< until the last weight is in place
+  Span total_time;                     ///< transfers and the start of the engines; 0 if nothing changes
+  std::vector<OldInstance> old;        ///< by present instance
 };
 
 /// Places the next instances by a maximum-weight matching of their shards to GPUs (weight: bytes already there), then

@@ -64,7 +64,7 @@ TEST(Reshard, KeepsInstancesThatNeedNotMove) {
   EXPECT_TRUE(plan->old[1].unchanged);
   EXPECT_FALSE(plan->old[0].unchanged);
   const auto same = plan_reshard(one_node({4, 4}, {4, 4}));
-  EXPECT_EQ(same->bytes_moved, 0);
+  EXPECT_TRUE(same->transfers.empty());
   EXPECT_EQ(same->total_time, Span());
   EXPECT_TRUE(same->old[0].unchanged && same->old[1].unchanged);
 }
@@ -82,7 +82,6 @@ TEST(Reshard, MemoryDecidesWhoServesOn) {
   // Of 48 GB for KV cache, 16 are left on the GPUs that take on more.
   EXPECT_NEAR(plan->old[0].throughput_lost, 1.0 - 16.0 / 48.0, 1e-9);
   EXPECT_EQ(plan->total_time, Span::ms(1100));
-  EXPECT_NEAR(plan->gpu_seconds_lost, 4 * (1.0 - 16.0 / 48.0) * 1.1, 1e-9);
   problem.kv_in_use = 20'000'000'000;
   plan = plan_reshard(problem);
   EXPECT_FALSE(plan->old[0].serves_on);
@@ -99,8 +98,12 @@ TEST(Reshard, WhatNobodyHoldsComesFromTheHost) {
   problem.host_bytes_per_s = 30e9;
   const auto plan = plan_reshard(problem);
   ASSERT_TRUE(plan.has_value());
-  EXPECT_EQ(plan->bytes_moved, kModel);
-  for (const Transfer& transfer : plan->transfers) EXPECT_EQ(transfer.from, -1);
+  std::int64_t moved = 0;
+  for (const Transfer& transfer : plan->transfers) {
+    EXPECT_EQ(transfer.from, -1);
+    moved += transfer.bytes;
+  }
+  EXPECT_EQ(moved, kModel);
   EXPECT_EQ(plan->transfer_time, Span::s(2));  // half the weights at 30 GB/s
 }
 

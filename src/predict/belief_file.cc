@@ -115,15 +115,11 @@ Result<Line> line_of(const CsvReader& csv, bool with_pairs) {
   line.host = phase == "host" || phase == "prefill-host";
   if (phase == "prefill-host") line.phase = StepKind::Prefill;
   if (line.host) return host_line_of(csv, line);
-  if (phase == "idle") {
-    line.phase = StepKind::Idle;
-  } else if (phase == "prefill") {
-    line.phase = StepKind::Prefill;
-  } else if (phase != "decode") {
-    return csv.bad_field(kPhase, "it must be host, prefill-host, idle, prefill or decode");
-  }
+  const auto kind = step_kind_from(phase);
+  if (!kind) return csv.bad_field(kPhase, "it must be host, prefill-host, idle, prefill or decode");
+  line.phase = *kind;
   const bool idle = line.phase == StepKind::Idle;
-  const auto clock = csv.whole(kClock, 10, 10'000);
+  const auto clock = csv.whole(kClock, kLowestClockMhz, kHighestClockMhz);
   if (!clock) return std::unexpected(clock.error());
   line.clock = MegaHertz(static_cast<std::int32_t>(*clock));
   const std::int64_t most = idle ? 0 : line.phase == StepKind::Decode ? 1'000'000 : 1'000'000'000;
@@ -138,7 +134,7 @@ Result<Line> line_of(const CsvReader& csv, bool with_pairs) {
   line.to = *to;
   line.kv_to = *kv_to;
   if (idle) {
-    const auto power = csv.number(kIdle, 0.0, 100'000.0);
+    const auto power = csv.number(kIdle, 0.0, kHighestPowerW);
     if (!power) return std::unexpected(power.error());
     line.idle = to_milliwatts(Watts(*power));
     return line;

@@ -144,9 +144,8 @@ std::vector<std::int64_t> range_ends(std::span<const StepSample> samples, const 
   return ends;
 }
 
-}  // namespace
-
-Result<LinearFit> fit_linear(std::span<const StepSample> samples, const LinearFitOptions& options) {
+/// The host's lines, and where tiles and ranges end: with these it is decided to which line a sample belongs.
+LinearCoefficients boundaries(std::span<const StepSample> samples, const LinearFitOptions& options) {
   LinearCoefficients c;
   c.windowed = options.windowed;
   if (options.find_host) {
@@ -167,7 +166,66 @@ Result<LinearFit> fit_linear(std::span<const StepSample> samples, const LinearFi
     const bool find = options.prefill_ends.empty() && options.find_ranges;
     c.prefill_ends = find ? range_ends(samples, c.prompt_host) : options.prefill_ends;
   }
+  return c;
+}
 
+/// `most` 0: nothing yet.
+template <typename Int>
+void widen(Int& least, Int& most, Int value) {
+  least = most == 0 ? value : std::min(least, value);
+  most = std::max(most, value);
+}
+
+template <typename Ends, typename Int>
+std::size_t place_in(const Ends& ends, Int value) {
+  return static_cast<std::size_t>(std::ranges::lower_bound(ends, value) - ends.begin());
+}
+
+void add_prefill(const StepSample& s, const LinearFitOptions& options, LinearCoefficients& c, ClockSamples& to) {
+  widen(c.prefill_tokens_min, c.prefill_tokens_max, s.shape.prefill_tokens);
+  if (host_bound(c.prompt_host, s)) return;
+  const auto tokens = static_cast<double>(s.shape.prefill_tokens);
+  const auto y = static_cast<double>(s.duration.ns());
+  to.prefill.push_back({{tokens, 1.0, 0.0}, y});
+  Row row{{tokens, 0.0, 1.0}, y};
+  if (options.prefill_pairs) {
+    row.x[1] = static_cast<double>(c.windowed.seen(s.shape.prefill_context_tokens, s.shape.prefill_tokens));
+    const bool with_host = c.prompt_host.ns_per_request > 0.0;  // which then has the prompts' time
+    row.x[3] = with_host ? 0.0 : s.shape.prefill_requests;
+  }
+  to.prefill_ranges[place_in(c.prefill_ends, s.shape.prefill_tokens)].push_back(row);
+}
+
+void add_decode(const StepSample& s, LinearCoefficients& c, ClockSamples& to) {
+  widen(c.decode_requests_min, c.decode_requests_max, s.shape.decode_requests);
+  c.decode_kv_tokens_max = std::max(c.decode_kv_tokens_max, s.shape.decode_kv_tokens);
+  const std::size_t tile = place_in(c.tile_ends, s.shape.decode_requests);
+  if (host_bound(c.host, s)) {
+    to.hosted[tile] = 1;
+    return;
+  }
+  to.decode[tile].push_back(
+      {{static_cast<double>(s.shape.decode_requests), static_cast<double>(s.shape.decode_kv_tokens), 1.0},
+       static_cast<double>(s.duration.ns())});
+}
+
+ClockCoefficients fit_clock(MegaHertz clock, const ClockSamples& rows, bool published_prefill) {
+  const Coefficients line = fit_robust(rows.prefill);
+  ClockCoefficients fitted{clock, {line[0], line[1]}, {}, {}};
+  if (!published_prefill) {
+    fitted.mixed = MixedLine{};
+    for (const Coefficients& plane : fit_groups(rows.prefill_ranges)) {
+      fitted.prefill_ranges.push_back({plane[0], plane[1], plane[2], plane[3]});
+    }
+  }
+  for (const Coefficients& plane : fit_tiles(rows)) fitted.decode.push_back({plane[0], plane[1], plane[2]});
+  return fitted;
+}
+
+}  // namespace
+
+Result<LinearFit> fit_linear(std::span<const StepSample> samples, const LinearFitOptions& options) {
+  LinearCoefficients c = boundaries(samples, options);
   std::int64_t ignored = 0;
   std::map<MegaHertz, ClockSamples> by_clock;
   for (const StepSample& s : samples) {
@@ -181,54 +239,16 @@ Result<LinearFit> fit_linear(std::span<const StepSample> samples, const LinearFi
     at.decode.resize(c.tile_ends.size() + 1);
     at.hosted.resize(at.decode.size());
     at.prefill_ranges.resize(c.prefill_ends.size() + 1);
-    const auto y = static_cast<double>(s.duration.ns());
     if (pure_prefill(s.shape)) {
-      const auto tokens = static_cast<double>(s.shape.prefill_tokens);
-      const auto range = std::ranges::lower_bound(c.prefill_ends, s.shape.prefill_tokens) - c.prefill_ends.begin();
-      if (!host_bound(c.prompt_host, s)) {
-        at.prefill.push_back({{tokens, 1.0, 0.0}, y});
-        Row row{{tokens, 0.0, 1.0}, y};
-        if (options.prefill_pairs) {
-          row.x[1] = static_cast<double>(c.windowed.seen(s.shape.prefill_context_tokens, s.shape.prefill_tokens));
-          const bool with_host = c.prompt_host.ns_per_request > 0.0;  // which then has the prompts' time
-          row.x[3] = with_host ? 0.0 : s.shape.prefill_requests;
-        }
-        at.prefill_ranges[static_cast<std::size_t>(range)].push_back(row);
-      }
-      const bool first = c.prefill_tokens_max == 0;
-      c.prefill_tokens_min = first ? s.shape.prefill_tokens : std::min(c.prefill_tokens_min, s.shape.prefill_tokens);
-      c.prefill_tokens_max = std::max(c.prefill_tokens_max, s.shape.prefill_tokens);
+      add_prefill(s, options, c, at);
     } else {
-      const auto tile = static_cast<std::size_t>(std::ranges::lower_bound(c.tile_ends, s.shape.decode_requests) -
-                                                 c.tile_ends.begin());
-      if (host_bound(c.host, s)) {
-        at.hosted[tile] = 1;
-      } else {
-        at.decode[tile].push_back(
-            {{static_cast<double>(s.shape.decode_requests), static_cast<double>(s.shape.decode_kv_tokens), 1.0}, y});
-      }
-      const bool first = c.decode_requests_max == 0;
-      c.decode_requests_min =
-          first ? s.shape.decode_requests : std::min(c.decode_requests_min, s.shape.decode_requests);
-      c.decode_requests_max = std::max(c.decode_requests_max, s.shape.decode_requests);
-      c.decode_kv_tokens_max = std::max(c.decode_kv_tokens_max, s.shape.decode_kv_tokens);
+      add_decode(s, c, at);
     }
   }
   if (by_clock.empty()) {
     return bad_input("profile", "no usable sample; needs steps of prompts only or decodes only with a duration");
   }
-  for (const auto& [clock, rows] : by_clock) {
-    const Coefficients line = fit_robust(rows.prefill);
-    ClockCoefficients fitted{clock, {line[0], line[1]}, {}, {}};
-    if (!options.published_prefill) {
-      fitted.mixed = MixedLine{};
-      for (const Coefficients& plane : fit_groups(rows.prefill_ranges)) {
-        fitted.prefill_ranges.push_back({plane[0], plane[1], plane[2], plane[3]});
-      }
-    }
-    for (const Coefficients& plane : fit_tiles(rows)) fitted.decode.push_back({plane[0], plane[1], plane[2]});
-    c.clocks.push_back(std::move(fitted));
-  }
+  for (const auto& [clock, rows] : by_clock) c.clocks.push_back(fit_clock(clock, rows, options.published_prefill));
 
   auto model = LinearLatency::make(c);
   if (!model) return std::unexpected(model.error());

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <set>
 
 #include "predict/least_squares.h"
 
@@ -107,6 +108,51 @@ bool may_end_between(std::int32_t from, std::int32_t to) {
   return (to - 1) / unit * unit >= from;
 }
 
+/// Where a tile may end: at measured batch sizes.
+struct MayEnd {
+  std::vector<std::int32_t> ends;
+  std::vector<std::ptrdiff_t> sizes{0};  ///< how many batch sizes were measured up to each end
+
+  [[nodiscard]] std::size_t slot(std::int32_t batch) const {
+    return static_cast<std::size_t>(std::ranges::lower_bound(ends, batch) - ends.begin());
+  }
+};
+
+MayEnd may_end(std::span<const StepSample* const> decodes) {
+  std::set<std::int32_t> batches;
+  for (const auto* s : decodes) batches.insert(s->shape.decode_requests);
+  MayEnd found;
+  for (auto at = batches.begin(); at != batches.end(); ++at) {
+    const auto next = std::next(at);
+    if (next == batches.end() || may_end_between(*at, *next)) {
+      found.ends.push_back(*at);
+      found.sizes.push_back(std::distance(batches.begin(), next));
+    }
+  }
+  return found;
+}
+
+/// By clock and slot: the moments of all samples in the slots before it.
+using MomentsBefore = std::map<MegaHertz, std::vector<Moments>>;
+
+MomentsBefore moments_before(const Cleaned& cleaned, const MayEnd& may) {
+  MomentsBefore before;
+  for (const auto& [sample, weight] : cleaned.weighted) {
+    auto& sums = before[sample->clock];
+    if (sums.empty()) sums.resize(may.ends.size() + 1);
+    // Errors count relative to the step: the steps between small batches are as telling as those between large ones.
+    Row row = row_of(*sample);
+    const double unit = 1.0 / std::max(1.0, row.y);
+    for (double& x : row.x) x *= unit;
+    row.y *= unit;
+    sums[may.slot(sample->shape.decode_requests) + 1].add(row, weight);
+  }
+  for (auto& [clock, sums] : before) {
+    for (std::size_t i = 1; i < sums.size(); ++i) sums[i] = sums[i] + sums[i - 1];
+  }
+  return before;
+}
+
 }  // namespace
 
 std::vector<std::int32_t> find_tile_ends(std::span<const StepSample> samples) {
@@ -117,45 +163,15 @@ std::vector<std::int32_t> find_tile_ends(std::span<const StepSample> samples) {
   std::ranges::sort(decodes, [](const StepSample* a, const StepSample* b) {
     return std::pair(a->clock, a->shape.decode_requests) < std::pair(b->clock, b->shape.decode_requests);
   });
-
-  // Where a tile may end: at a measured batch size.
-  std::map<std::int32_t, std::size_t> batches;
-  for (const auto* s : decodes) batches[s->shape.decode_requests] = 0;
-  std::vector<std::int32_t> ends;
-  std::vector<std::ptrdiff_t> sizes{0};  // how many were measured up to each end
-  for (auto at = batches.begin(); at != batches.end(); ++at) {
-    const auto next = std::next(at);
-    if (next == batches.end() || may_end_between(at->first, next->first)) {
-      ends.push_back(at->first);
-      sizes.push_back(std::distance(batches.begin(), next));
-    }
-  }
+  const MayEnd may = may_end(decodes);
+  const auto& [ends, sizes] = may;
   if (ends.size() < 2) return {};
-  for (auto& [batch, slot] : batches) {
-    slot = static_cast<std::size_t>(std::ranges::lower_bound(ends, batch) - ends.begin());
-  }
-
   const Cleaned cleaned = clean(decodes);
+  const MomentsBefore before = moments_before(cleaned, may);
 
-  // prefix[clock][slot]: moments of all samples in slots before `slot`.
-  std::map<MegaHertz, std::vector<Moments>> prefix;
-  for (const auto& [sample, weight] : cleaned.weighted) {
-    auto& sums = prefix[sample->clock];
-    if (sums.empty()) sums.resize(ends.size() + 1);
-    // Errors count relative to the step: the steps between small batches are as telling as those between large ones.
-    Row row = row_of(*sample);
-    const double unit = 1.0 / std::max(1.0, row.y);
-    for (double& x : row.x) x *= unit;
-    row.y *= unit;
-    const std::size_t slot = batches[sample->shape.decode_requests];
-    sums[slot + 1].add(row, weight);
-  }
-  for (auto& [clock, sums] : prefix) {
-    for (std::size_t i = 1; i < sums.size(); ++i) sums[i] = sums[i] + sums[i - 1];
-  }
-
+  // The cheapest division of the sizes up to each end: residuals, and a price for every tile.
   const double noise2 = cleaned.noise * cleaned.noise;
-  const double price = noise2 * 3.0 * static_cast<double>(prefix.size()) *
+  const double price = noise2 * 3.0 * static_cast<double>(before.size()) *
                        std::log(std::max(2.0, static_cast<double>(cleaned.weighted.size())));
   std::vector<double> best(ends.size() + 1, std::numeric_limits<double>::infinity());
   std::vector<std::size_t> from(ends.size() + 1, 0);
@@ -166,7 +182,7 @@ std::vector<std::int32_t> find_tile_ends(std::span<const StepSample> samples) {
       const std::int32_t first = start == 0 ? 1 : ends[start - 1] + 1;
       if (sizes[to] - sizes[start] < 2 && ends[to - 1] > first) continue;
       double cost = best[start] + price;
-      for (const auto& [clock, sums] : prefix) {
+      for (const auto& [clock, sums] : before) {
         if (cost >= best[to]) break;
         cost += (sums[to] - sums[start]).solve_non_negative().residual;
       }

@@ -8,6 +8,8 @@
 #include <tuple>
 
 #include "base/csv.h"
+#include "base/text_line.h"
+#include "base/trimmed.h"
 
 namespace wattle::predict {
 
@@ -28,25 +30,17 @@ constexpr std::array<std::string_view, 9> kColumns = {"phase", "clock_mhz", "req
                                                       "steps", "step_ms",   "power_w",  "reached_mhz"};
 constexpr std::int64_t kMostTokens = 1'000'000'000;
 constexpr std::int64_t kMostRequests = 1'000'000;
-constexpr std::int64_t kLowestClock = 10;
-constexpr std::int64_t kHighestClock = 10'000;
 constexpr double kShortestStepMs = 0.01;  ///< no forward pass is shorter; milliseconds given in seconds are
 constexpr double kLongestStepMs = 600'000.0;
-constexpr double kHighestPowerW = 100'000.0;  ///< of an instance; milliwatts lie above
 
 /// Every field of a row, each checked on its own.
 Result<ProfileRow> fields_of(const CsvReader& csv) {
   ProfileRow row;
-  const std::string_view phase = csv.field(kPhase);
-  if (phase == "idle") {
-    row.phase = StepKind::Idle;
-  } else if (phase == "prefill") {
-    row.phase = StepKind::Prefill;
-  } else if (phase != "decode") {
-    return csv.bad_field(kPhase, "it must be idle, prefill or decode");
-  }
+  const auto phase = step_kind_from(csv.field(kPhase));
+  if (!phase) return csv.bad_field(kPhase, "it must be idle, prefill or decode");
+  row.phase = *phase;
   const bool idle = row.phase == StepKind::Idle;
-  const auto clock = csv.whole(kClock, kLowestClock, kHighestClock);
+  const auto clock = csv.whole(kClock, kLowestClockMhz, kHighestClockMhz);
   if (!clock) return std::unexpected(clock.error());
   row.clock = MegaHertz(static_cast<std::int32_t>(*clock));
   const std::int64_t some = idle ? 0 : 1;
@@ -74,7 +68,7 @@ Result<ProfileRow> fields_of(const CsvReader& csv) {
     row.power = to_milliwatts(Watts(*power));
   }
   if (!csv.field(kReached).empty()) {
-    const auto reached = csv.whole(kReached, kLowestClock, kHighestClock);
+    const auto reached = csv.whole(kReached, kLowestClockMhz, kHighestClockMhz);
     if (!reached) return std::unexpected(reached.error());
     row.reached = MegaHertz(static_cast<std::int32_t>(*reached));
   }
@@ -95,16 +89,19 @@ const char* name_of(StepKind kind) {
   return "";
 }
 
+std::optional<StepKind> step_kind_from(std::string_view name) {
+  for (const StepKind kind : {StepKind::Idle, StepKind::Prefill, StepKind::Decode}) {
+    if (name == name_of(kind)) return kind;
+  }
+  return std::nullopt;
+}
+
 Provenance split_provenance(std::string_view text) {
   Provenance split;
   while (text.starts_with('#')) {
-    const auto end = text.find('\n');
-    std::string_view line = text.substr(1, end == std::string_view::npos ? end : end - 1);
-    while (line.starts_with(' ')) line.remove_prefix(1);
-    while (line.ends_with('\r') || line.ends_with(' ')) line.remove_suffix(1);
+    const std::string_view line = trimmed(take_line(text).substr(1));
     if (!line.empty()) split.lines.emplace_back(line);
     split.rest += '\n';
-    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
   }
   split.rest += text;
   return split;

@@ -14,6 +14,13 @@ namespace wattle::predict {
 
 enum class StepKind : std::uint8_t { Idle, Prefill, Decode };
 [[nodiscard]] const char* name_of(StepKind kind);
+/// Nothing for a word that names no kind.
+[[nodiscard]] std::optional<StepKind> step_kind_from(std::string_view name);
+
+// Bounds of what a file may state; they find Hz or kHz in place of MHz, and mW in place of W.
+inline constexpr std::int32_t kLowestClockMhz = 10;
+inline constexpr std::int32_t kHighestClockMhz = 10'000;
+inline constexpr double kHighestPowerW = 100'000.0;  ///< of an instance
 
 /// Aggregate of steps of one shape at one locked clock.
 struct ProfileRow {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "journal/decimal.h"
+#include "journal/names.h"
 #include "report/text.h"
 
 namespace wattle::report {
@@ -41,12 +42,11 @@ std::string slo_text(const Slo& slo) {
 std::string fleet_text(const Run& run) {
   const auto& facts = run.file.facts;
   std::map<std::string, int> gpus;
-  std::map<std::string, int> roles;
+  std::map<std::string_view, int> roles;
   std::set<std::string> llms;
-  constexpr const char* kRoles[] = {"colocated", "prefill", "decode"};
   for (const auto& i : facts.instances) {
     gpus[i.spec.gpu.name] += i.spec.tensor_parallel;
-    roles[kRoles[static_cast<std::size_t>(i.spec.role)]] += 1;
+    roles[journal::name_of(i.spec.role)] += 1;
     llms.insert(i.spec.llm.name);
   }
   std::string out;
@@ -224,10 +224,8 @@ std::string provenance(const Comparison& c) {
   }
   out +=
       "</tbody></table></div><p class=\"note\">Attainment counts arrived requests: one that was rejected, failed, "
-      "cancelled or "
-      "had not left misses. ITL attainment is the share of all gaps between tokens. Energy is all GPUs of the fleet "
-      "over "
-      "the whole run, idle included.";
+      "cancelled or had not left misses. ITL attainment is the share of all gaps between tokens. Energy is all GPUs of "
+      "the fleet over the whole run, idle included.";
   return out + " Two runs with equal digests took the same decisions and had the same outcomes.</p></section>";
 }
 
@@ -250,8 +248,7 @@ std::string html(const Comparison& c) {
   if (c.runs.size() > kAppearances + 1) {
     out += fmt::format(
         "<p class=\"note\">{} runs beside the baseline: colours and dashes tell {} apart and then repeat. Hide runs, "
-        "or "
-        "point at a line.</p>",
+        "or point at a line.</p>",
         c.runs.size() - 1, kAppearances);
   }
   out +=

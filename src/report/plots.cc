@@ -181,9 +181,8 @@ std::string over_time(const Comparison& c, const SignalLook& look, const std::st
 }
 
 std::string instance_name(const journal::Instance& i) {
-  constexpr const char* kRoles[] = {"colocated", "prefill", "decode"};
-  return fmt::format("{} {}: {} × {}", kRoles[static_cast<std::size_t>(i.spec.role)], i.id.value(),
-                     i.spec.tensor_parallel, i.spec.gpu.name);
+  return fmt::format("{} {}: {} × {}", journal::name_of(i.spec.role), i.id.value(), i.spec.tensor_parallel,
+                     i.spec.gpu.name);
 }
 
 constexpr int kWide = 1160;
@@ -319,8 +318,7 @@ std::string latency_plots(const Comparison& c) {
   plots += cdf(c, "End to end", "E2E, share of finished requests", &journal::RunCurves::e2e, &Slo::e2e);
   if (plots.empty()) return "<p class=\"note\">No latency curves were recorded.</p>";
   return "<h3>Latency distributions</h3><p class=\"note\">Share of values at or below each latency. The vertical scale "
-         "is "
-         "stretched towards the tail: 90, 99 and 99.9 % are equally far apart.</p><div class=\"pair\">" +
+         "is stretched towards the tail: 90, 99 and 99.9 % are equally far apart.</p><div class=\"pair\">" +
          plots + "</div>";
 }
 

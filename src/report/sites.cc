@@ -201,8 +201,7 @@ std::string site_plots(const Comparison& c) {
   }
   if (out.empty()) return out;
   return "<section><h2>Sites</h2><p class=\"note\">Totals are the ledger's; the pictures show means of samples, "
-         "emission "
-         "as power times intensity at that time.</p>" +
+         "emission as power times intensity at that time.</p>" +
          out + "</section>";
 }
 

@@ -119,11 +119,10 @@ std::string energy_table(const Comparison& c) {
   const Scaled j = scaled(joules, "J");
   const Scaled g = scaled(grams, "g");
   std::string out = fmt::format(
-      "<div class=\"scroll\"><table><thead><tr><th>Recipe</th><th>Energy<small>{}</small></th><th>against baseline</th>"
-      "<th>CO₂<small>{}</small></th><th>against baseline</th><th>Cost<small>US$</small></th><th>Output tokens per "
-      "joule</th>"
-      "<th>Mean power<small>W</small></th><th>Mean GPUs</th><th>Mean clock<small>MHz</small></th><th>Clock changes</th>"
-      "</tr></thead><tbody>",
+      "<div class=\"scroll\"><table><thead><tr><th>Recipe</th><th>Energy<small>{}</small></th><th>against "
+      "baseline</th><th>CO₂<small>{}</small></th><th>against baseline</th><th>Cost<small>US$</small></th><th>Output "
+      "tokens per joule</th><th>Mean power<small>W</small></th><th>Mean GPUs</th><th>Mean "
+      "clock<small>MHz</small></th><th>Clock changes</th></tr></thead><tbody>",
       j.unit, g.unit);
   for (std::size_t i = 0; i < c.runs.size(); ++i) {
     const auto& s = c.runs[i].file.summary;

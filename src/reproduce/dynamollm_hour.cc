@@ -107,13 +107,11 @@ Result<Section> hour() {
       "2023 conversation trace; output classes predicted with 81 % accuracy). Fleets follow section V: SinglePool has "
       "12 servers at TP8 and the highest clock, which \"handle the peak load\": the trace comes as often (copies) as "
       "12 keep 99 % of each class's objectives in its busiest ten minutes; each pool of MultiPool \"is sized to handle "
-      "the peak "
-      "load of a given request type\", its busiest five minutes, in whole servers. Energy: the one ledger's, GPUs "
-      "without an "
-      "instance on servers in use and starting servers included. Power: of GPUs with an instance. fixed: the same 96 "
-      "GPUs in one pool at one TP degree and "
-      "clock; best: of those that meet at most 1 % fewer objectives than SinglePool. Set after a first look: pool "
-      "managers keep 10 % free (section constants has 0 and 20 %), copies spread over five minutes (there: one).",
+      "the peak load of a given request type\", its busiest five minutes, in whole servers. Energy: the one ledger's, "
+      "GPUs without an instance on servers in use and starting servers included. Power: of GPUs with an instance. "
+      "fixed: the same 96 GPUs in one pool at one TP degree and clock; best: of those that meet at most 1 % fewer "
+      "objectives than SinglePool. Set after a first look: pool managers keep 10 % free (section constants has 0 and "
+      "20 %), copies spread over five minutes (there: one).",
       {},
       {},
       {}};

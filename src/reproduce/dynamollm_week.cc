@@ -82,9 +82,7 @@ Result<LongRuns> prepared(const Published& published, const std::vector<std::str
   return LongRuns{published, name, slice, *load, *servers};
 }
 
-/// All runs of all services on two threads. Each takes the next of one list: one thread begins with the runs that
-/// solve integer programs most of their time, since two of those would wait for each other
-/// (experiment/plans_in_turn.h).
+/// All runs of all services on two threads, each of which takes the next of one list.
 Result<void> run_all(std::span<LongRuns> services) {
   using Task = std::function<Result<void>()>;
   const auto managed = [](LongRuns& of, const char* recipe, FleetRun& to) -> Task {
@@ -175,8 +173,7 @@ Result<Section> day() {
   made.source = "Figure 16";
   made.note =
       "Scenario dynamollm-week-conversation, its third day (a Tuesday) at its own rate, iteration by iteration; else "
-      "as "
-      "section week.";
+      "as section week.";
   return made;
 }
 
@@ -185,21 +182,17 @@ Result<Section> week(double seconds) {
   const bool whole = seconds == kRunSeconds;
   std::vector<std::string> slice;
   if (!whole) slice.push_back(fmt::format("workload.duration_s={}", std::min(seconds, kWeekSeconds)));
-  Section section{"Figures 15 and 17, section V-F",
-                  fmt::format("Scenarios dynamollm-week-conversation and -coding, "
-                              "iteration by iteration: all requests of the Azure "
-                              "2024 week (ten-second counts, lengths by histogram), at "
-                              "their own rate{}. SinglePool has as many "
-                              "servers as keep 99 % of each class's objectives in the "
-                              "busiest ten minutes (the paper: 40; its engine "
-                              "carries less). Carbon and electricity of California in that "
-                              "week, GPUs at 11.06 USD/h (the paper's 1362.7 "
-                              "USD/h for 15.4 servers). "
-                              "Published values are the paper's.",
-                              whole ? "" : "; here only their beginning (--seconds)"),
-                  {},
-                  {},
-                  {}};
+  Section section{
+      "Figures 15 and 17, section V-F",
+      fmt::format("Scenarios dynamollm-week-conversation and -coding, iteration by iteration: all requests of the "
+                  "Azure 2024 week (ten-second counts, lengths by histogram), at their own rate{}. SinglePool has as "
+                  "many servers as keep 99 % of each class's objectives in the busiest ten minutes (the paper: 40; its "
+                  "engine carries less). Carbon and electricity of California in that week, GPUs at 11.06 USD/h (the "
+                  "paper's 1362.7 USD/h for 15.4 servers). Published values are the paper's.",
+                  whole ? "" : "; here only their beginning (--seconds)"),
+      {},
+      {},
+      {}};
   // 24.6 of 40 servers is of both.
   const std::array<Published, 2> kServices = {
       {{"conversation", 47.0, 38.0, 40.0, 24.6 / 40.0}, {"coding", 56.0, {}, 40.0, 24.6 / 40.0}}};

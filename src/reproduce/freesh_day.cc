@@ -107,11 +107,9 @@ Result<Section> day() {
   section.note =
       "Planned, nothing served: 48 windows of the released data (beta 2, alpha 1.1), each plan checked independently. "
       "Change of carbon and energy against the plan of least energy. 'published' charges peak power and may reward "
-      "idle "
-      "workers; 'wattle' follows load, prices starts and never earns by idling. 'cleanest_site' is the honest "
-      "baseline: "
-      "each window wholly at the site of least mean intensity that can carry it, else at the cleanest that can "
-      "together.";
+      "idle workers; 'wattle' follows load, prices starts and never earns by idling. 'cleanest_site' is the honest "
+      "baseline: each window wholly at the site of least mean intensity that can carry it, else at the cleanest that "
+      "can together.";
   const auto data = load_data();
   if (!data) return std::unexpected(data.error());
   auto carbon = plan_day(*data, published_options(true));
@@ -316,8 +314,7 @@ Result<Section> sensitivity() {
   section.note =
       "Planned, nothing served. Forecast errors: plans made with every demand, or each intensity (independent normal "
       "factors), off, judged at the true ones. Map: published formulation, every fourth window. Solver: CPU time of "
-      "one "
-      "window; the paper prints 0.08 to 19.36 s by scale and solves with Gurobi.";
+      "one window; the paper prints 0.08 to 19.36 s by scale and solves with Gurobi.";
   const auto data = load_data();
   if (!data) return std::unexpected(data.error());
   if (auto ok = add_errors(section, *data); !ok) return std::unexpected(ok.error());

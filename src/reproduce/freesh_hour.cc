@@ -89,21 +89,19 @@ Result<Section> hour() {
   section.note =
       "Simulated: Llama3-70B at the release's three sites, windows 24 and 25 (E1, E2), one hour, recipes as they ship, "
       "planned for the released peaks over beta and the released emissions. `freesh` and its ablations plan by the "
-      "released ratings of workers "
-      "(scaling.ratings) and send a worker no more than it has in flight at its rating, rate times latency "
-      "(routing.ratings); freesh_measured, honest and ours plan by ratings of the simulated engines. Requests: the "
-      "trace that the released peaks are of, thinned by beta; lengths of real ones of each type, in the mean as long "
-      "as "
-      "the ratings say; without partitions both as of the other partition, and once more the same requests. Classifier "
-      "as good as the paper's. Workers of a new plan start in Table 6's 35 ms, on the GPUs of those that still finish "
-      "what they run; drained_first: once those are gone, slow_starts: and in a minute. H100s: of 350 W, as they are "
-      "rated. TTFT counts from when an engine was sent the request, as the paper's must (0.3 s where its mean E2E is "
-      "110 to 371 s); held is the wait before that. The baseline: TP2 workers as many as the released ratings ask for "
-      "the mix of types, any request to any of them, at site 1, whose intensity its published carbon per watt hour is. "
-      "as_rated: what the same clocks would take if workers drew their rating whatever their load (appendix B.2). "
-      "honest: `freesh-cleanest`, fixed energy-optimal clocks, whole load at the cleanest site "
-      "that can carry it. ours: `freesh-ours`. primal-dual instead of MIAD: `freesh-primal-dual`, the controller that "
-      "MIAD approximates, under the same limits; the paper runs it nowhere.";
+      "released ratings of workers (scaling.ratings) and send a worker no more than it has in flight at its rating, "
+      "rate times latency (routing.ratings); freesh_measured, honest and ours plan by ratings of the simulated "
+      "engines. Requests: the trace that the released peaks are of, thinned by beta; lengths of real ones of each "
+      "type, in the mean as long as the ratings say; without partitions both as of the other partition, and once more "
+      "the same requests. Classifier as good as the paper's. Workers of a new plan start in Table 6's 35 ms, on the "
+      "GPUs of those that still finish what they run; drained_first: once those are gone, slow_starts: and in a "
+      "minute. H100s: of 350 W, as they are rated. TTFT counts from when an engine was sent the request, as the "
+      "paper's must (0.3 s where its mean E2E is 110 to 371 s); held is the wait before that. The baseline: TP2 "
+      "workers as many as the released ratings ask for the mix of types, any request to any of them, at site 1, whose "
+      "intensity its published carbon per watt hour is. as_rated: what the same clocks would take if workers drew "
+      "their rating whatever their load (appendix B.2). honest: `freesh-cleanest`, fixed energy-optimal clocks, whole "
+      "load at the cleanest site that can carry it. ours: `freesh-ours`. primal-dual instead of MIAD: "
+      "`freesh-primal-dual`, the controller that MIAD approximates, under the same limits; the paper runs it nowhere.";
   const auto data = load_data();
   if (!data) return std::unexpected(data.error());
   const auto freesh = run_fleet(*data, {"freesh", {kRatings, kBounds}});
@@ -183,10 +181,8 @@ Result<Section> loads() {
   section.note =
       "Simulated as section hour; workers stay as planned for the normal load. Twice the load is more than they carry; "
       "what is drawn until the last request is done counts. LLF orders what waits for each pool; fcfs is the direct "
-      "mode, "
-      "strictly in order of arrival, so that who waits for a full pool holds up all behind; fcfs_by_type has a line "
-      "for "
-      "each type. preemptive_llf displaces running requests, too, which are computed again.";
+      "mode, strictly in order of arrival, so that who waits for a full pool holds up all behind; fcfs_by_type has a "
+      "line for each type. preemptive_llf displaces running requests, too, which are computed again.";
   const auto data = load_data();
   if (!data) return std::unexpected(data.error());
   const auto run = [&](const char* recipe, double scale, const char* more = nullptr) {

@@ -96,16 +96,12 @@ Result<Section> miad() {
   section.source = "Table 10, Figures 16 and 20";
   section.note =
       "Simulated: Llama3-8B on one A100-40G for 20 minutes, short prompts and answers. The paper prints neither its "
-      "rate "
-      "nor its engine's speed: rate, time per step and lengths are set so that the fixed clock has the published "
-      "energy, "
-      "token gap and E2E quantiles; MIAD's rows follow. Our MIAD hears step reports alone: the E2E limit of 7 s stands "
-      "as "
-      "a limit on gaps, 7 s over the longest answer. Violations: share of requests beyond an objective of Table 7. "
-      "Below "
-      "1005 MHz nothing of the A100 is measured, and what a busy A100-40G draws there in our model (lowest_clock, 300 "
-      "MHz) is "
-      "already above every published MIAD row: the energies miss for the power, not for the controller.";
+      "rate nor its engine's speed: rate, time per step and lengths are set so that the fixed clock has the published "
+      "energy, token gap and E2E quantiles; MIAD's rows follow. Our MIAD hears step reports alone: the E2E limit of 7 "
+      "s stands as a limit on gaps, 7 s over the longest answer. Violations: share of requests beyond an objective of "
+      "Table 7. Below 1005 MHz nothing of the A100 is measured, and what a busy A100-40G draws there in our model "
+      "(lowest_clock, 300 MHz) is already above every published MIAD row: the energies miss for the power, not for the "
+      "controller.";
   const auto all = settings();
   const auto fitted = match(all[0]);
   if (!fitted) return std::unexpected(fitted.error());
@@ -171,10 +167,8 @@ Result<Section> overheads() {
   section.source = "Table 6";
   section.note =
       "CPU time of this machine, per decision. The paper: LSTM forecast 45.2 ms, emission forecast below 100 ms, "
-      "solver "
-      "below 60 s, TP switching 35.4 ms (its actuation only), classifier 16 ms, least laxity 5 ms a tick, MIAD below "
-      "20 "
-      "ms. Forecasters: `wattle forecast bench`.";
+      "solver below 60 s, TP switching 35.4 ms (its actuation only), classifier 16 ms, least laxity 5 ms a tick, MIAD "
+      "below 20 ms. Forecasters: `wattle forecast bench`.";
   const auto data = load_data();
   if (!data) return std::unexpected(data.error());
   constexpr int kPlans = 5;

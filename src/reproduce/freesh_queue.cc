@@ -210,8 +210,7 @@ Result<Section> queues() {
   section.source = "Table 5, Figures 17 and 18";
   section.note =
       "The paper's own kind of simulation (Algorithm 1, ticks of 5 ms, progress kept on preemption): 100 requests, 20 "
-      "at "
-      "once, its profile of each type, lengths known. Answers are drawn from real ones of each type (LMSYS prompts, "
+      "at once, its profile of each type, lengths known. Answers are drawn from real ones of each type (LMSYS prompts, "
       "Llama; the paper's lengths are not published), means of three draws. LLF, EDF and SRTF preempt, FCFS does not. "
       "alpha: least laxity at 15 requests/s with other windows.";
   int calmest = 0, fairest = 0, longs = 0;

@@ -31,8 +31,7 @@ Result<Section> windows() {
   section.note =
       "Planned, nothing served: the published formulation, each partition alone, against the optima of the data set "
       "(milp_oracle_beta2.csv; as many windows as the file holds), each plan checked independently. An empty cell is "
-      "an "
-      "infeasible window.";
+      "an infeasible window.";
   const auto file = released_file("milp_oracle_beta2", "milp_oracle_*");
   if (!file) return std::unexpected(file.error());
   const auto data = load_data();

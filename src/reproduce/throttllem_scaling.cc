@@ -16,8 +16,7 @@ namespace {
 constexpr const char* kMethod =
     "Simulated: llama2-13b on one, two or four GPUs, the trace's rate swinging between a tenth of and the whole "
     "maximum load of the largest engine, in areas of four minutes (the bins in which the paper shows the trace); "
-    "engines "
-    "are switched at their own maximum loads (section saturation).";
+    "engines are switched at their own maximum loads (section saturation).";
 
 struct Variant {
   const char* name;
@@ -62,10 +61,9 @@ Result<Section> autoscaling() {
   section.note =
       std::string(kMethod) +
       " As in the paper: triton and throttling alone run on four GPUs at the same requests; clocks from 210 MHz in "
-      "steps of 15, chosen when a request is admitted and when the last lost one has left; an idle engine keeps "
-      "its clock, and its draw counts; held requests do not move the clock; the clock's forecast counts the prompts "
-      "that wait. "
-      "Not modelled: 35 ms of scheduling and 8 ms of length prediction for each request. Batch and iterations: "
+      "steps of 15, chosen when a request is admitted and when the last lost one has left; an idle engine keeps its "
+      "clock, and its draw counts; held requests do not move the clock; the clock's forecast counts the prompts that "
+      "wait. Not modelled: 35 ms of scheduling and 8 ms of length prediction for each request. Batch and iterations: "
       "against triton-autoscale over the whole run (the paper: geometric mean over engines). Beside it, ours: of the "
       "clocks that keep the objectives the one of least predicted energy (recipes throttllem*); and the strongest "
       "simple baseline: the energy-optimal clock, fixed (static-sweet*).";

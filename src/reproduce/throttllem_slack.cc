@@ -14,9 +14,8 @@ Result<Section> slack() {
   section.note =
       "Simulated: llama2-13b-tp2, its scenario's trace slowed to a share of its rate, and at its whole rate with "
       "objectives that nothing can miss. The paper's rule (throttllem-published) takes the lowest clock that keeps "
-      "every "
-      "objective, far below the energy-optimal one when there is room; ours, of those that do, the one with which what "
-      "runs takes least predicted energy.";
+      "every objective, far below the energy-optimal one when there is room; ours, of those that do, the one with "
+      "which what runs takes least predicted energy.";
   double least = 100.0;
   const std::pair<const char*, std::vector<std::string>> cases[]{
       {"load2", {"workload.rate_scale=0.0097"}},
@@ -48,17 +47,12 @@ Result<Section> loads() {
   section.note =
       "Simulated: the trace's peak at 1, 1.25 and 1.5 times what the engine carries of its requests (section "
       "saturation), with Table II's objectives; 1.5 is about Table II's own load on llama2-13b-tp2 and tp4. At 1 "
-      "Triton's "
-      "p99 is 13 to 18 s below the objective on these two, at 1.5 a second or two; the paper has 1.7 s on "
-      "llama2-13b-tp1. "
-      "So its engines were nearer to full, and there the published rule's clocks (830 to 1,130 MHz, the paper 950 to "
-      "1,260) and batches are nearer to the paper's, and a worse predictor no longer saves more (tp4: by half a "
-      "point). "
-      "With more room the lowest clock is below the energy-optimal one, and lengths taken for longer bring it back "
-      "up. "
-      "published: throttllem-published; ours: throttllem. The other two engines are full far below Table II's loads: "
-      "at "
-      "those the trace's prompts alone need a third and a half of the GPUs' peak rate on average.";
+      "Triton's p99 is 13 to 18 s below the objective on these two, at 1.5 a second or two; the paper has 1.7 s on "
+      "llama2-13b-tp1. So its engines were nearer to full, and there the published rule's clocks (830 to 1,130 MHz, "
+      "the paper 950 to 1,260) and batches are nearer to the paper's, and a worse predictor no longer saves more (tp4: "
+      "by half a point). With more room the lowest clock is below the energy-optimal one, and lengths taken for longer "
+      "bring it back up. published: throttllem-published; ours: throttllem. The other two engines are full far below "
+      "Table II's loads: at those the trace's prompts alone need a third and a half of the GPUs' peak rate on average.";
   for (const char* name : {"llama2-13b-tp1", "llama2-13b-tp2", "llama2-13b-tp4"}) {
     const Engine& engine = *std::ranges::find(kEngines, name, &Engine::name);
     for (const double load : {1.0, 1.25, 1.5}) {

@@ -19,21 +19,16 @@ Result<Section> saturation() {
   section.source = "Table II";
   section.note =
       "Simulated, one rule for all engines: the highest rate of Poisson arrivals at which the p99 of E2E stays within "
-      "the "
-      "paper's objective, which is its p99 at maximum load. max_load_mlperf: with the lengths of MLPerf's Llama-2-70B "
-      "data "
-      "set, as the paper measured, and e2e_p99_mlperf our p99 at the table's load: near saturation, so a tenth of the "
-      "load "
-      "may double it. Three constants of the scenarios come from the paper, for all engines, and were set before any "
-      "saving was looked at: the largest batch (llama2-13b-tp2's is 32 with 439 KV blocks, Section III-A; as many "
-      "blocks "
-      "per request elsewhere), 1.1 ms of CPU for a step of a lone request (its 15 ms, Figure 2c) and, the only one "
-      "fitted "
-      "on this table, 0.3 ms a request and step on engines of several GPUs (of 0 to 0.4). Without the latter and the "
-      "limit our engines carry 1.3 to 3.6 times the table's loads. max_load: with the lengths of the trace that is "
-      "replayed, prompts six times as long, and what all other sections scale it to; their objective is our p99 there. "
-      "KV "
-      "blocks of 128 tokens: the scenarios set memory aside so that they are the paper's.";
+      "the paper's objective, which is its p99 at maximum load. max_load_mlperf: with the lengths of MLPerf's "
+      "Llama-2-70B data set, as the paper measured, and e2e_p99_mlperf our p99 at the table's load: near saturation, "
+      "so a tenth of the load may double it. Three constants of the scenarios come from the paper, for all engines, "
+      "and were set before any saving was looked at: the largest batch (llama2-13b-tp2's is 32 with 439 KV blocks, "
+      "Section III-A; as many blocks per request elsewhere), 1.1 ms of CPU for a step of a lone request (its 15 ms, "
+      "Figure 2c) and, the only one fitted on this table, 0.3 ms a request and step on engines of several GPUs (of 0 "
+      "to 0.4). Without the latter and the limit our engines carry 1.3 to 3.6 times the table's loads. max_load: with "
+      "the lengths of the trace that is replayed, prompts six times as long, and what all other sections scale it to; "
+      "their objective is our p99 there. KV blocks of 128 tokens: the scenarios set memory aside so that they are the "
+      "paper's.";
   double squares = 0.0;
   for (const Engine& engine : kEngines) {
     const auto own = max_load(engine);

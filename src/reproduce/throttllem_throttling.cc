@@ -70,18 +70,16 @@ Result<Section> throttling() {
   section.source = "Figures 8 and 9";
   section.note =
       std::string(kMethod) +
-      " The paper gives averages over engines in its text: tokens per joule +36.3 % at error 0 and +30.0 % at "
-      "30 %, best +44.3 % (llama2-13b-tp2), which are 26.6, 23.1 and 30.7 % of energy; its \"overall\" saving "
-      "of 24.7 % (best 30.7 %) lies between, so it is the mean over the error levels, too. The objective is met "
-      "by all but llama2-13b-tp1. published: recipe throttllem-published, the paper to the letter (the lowest clock, "
-      "by "
-      "model M, nothing in reserve). A forecast that knows nothing of the prompts of those who come later misses "
-      "objectives here; published0_with_reserve keeps the share that would hold them. errorN: recipe throttllem, ours: "
-      "of the clocks that keep the objectives the one with which what runs takes least predicted energy; on_leave: "
-      "chosen again when a request ends early or late, too. The strongest simple baseline: the energy-optimal clock, "
-      "fixed (fixed_sweet: recipe static-sweet). Where the lowest clock is below the energy-optimal one, lengths "
-      "taken "
-      "for longer bring it back up, so a worse predictor may save more (section loads).";
+      " The paper gives averages over engines in its text: tokens per joule +36.3 % at error 0 and +30.0 % at 30 %, "
+      "best +44.3 % (llama2-13b-tp2), which are 26.6, 23.1 and 30.7 % of energy; its \"overall\" saving of 24.7 % "
+      "(best 30.7 %) lies between, so it is the mean over the error levels, too. The objective is met by all but "
+      "llama2-13b-tp1. published: recipe throttllem-published, the paper to the letter (the lowest clock, by model M, "
+      "nothing in reserve). A forecast that knows nothing of the prompts of those who come later misses objectives "
+      "here; published0_with_reserve keeps the share that would hold them. errorN: recipe throttllem, ours: of the "
+      "clocks that keep the objectives the one with which what runs takes least predicted energy; on_leave: chosen "
+      "again when a request ends early or late, too. The strongest simple baseline: the energy-optimal clock, fixed "
+      "(fixed_sweet: recipe static-sweet). Where the lowest clock is below the energy-optimal one, lengths taken for "
+      "longer bring it back up, so a worse predictor may save more (section loads).";
   struct Sums {
     double saved = 0.0;
     double efficiency = 0.0;
@@ -206,10 +204,9 @@ Result<Section> retail() {
   section.note =
       std::string(kMethod) +
       " llama2-13b-tp4, lengths with 30 % error for both. The paper does not say whether ReTail's predicted lengths "
-      "are "
-      "inflated, too; it describes that as throttLL'eM's own (Section IV-F), so here they are not. Both were "
-      "run before that was chosen: the rows retail_inflated/ have the other one. Nor does it say what the regression "
-      "is trained on; ours sees loads that low clocks do not carry. ReTail keeps 15 % of the objective in reserve, the "
+      "are inflated, too; it describes that as throttLL'eM's own (Section IV-F), so here they are not. Both were run "
+      "before that was chosen: the rows retail_inflated/ have the other one. Nor does it say what the regression is "
+      "trained on; ours sees loads that low clocks do not carry. ReTail keeps 15 % of the objective in reserve, the "
       "published throttLL'eM none, ours (throttllem) what its recipe says.";
   const auto scenario = right_scaled(kTp4);
   if (!scenario) return std::unexpected(scenario.error());
@@ -247,8 +244,7 @@ Result<Section> mixtral() {
   section.source = "Figure 15";
   section.note =
       "Simulated, on eight A10G at the paper's own peak of 1.25 requests/s and objective of 30 s. Data-sheet physics "
-      "of "
-      "the A10G: no measurement was fitted.";
+      "of the A10G: no measurement was fitted.";
   const auto scenario = config::load_scenario("throttllem-mixtral-8x7b-a10g", {}, config::project());
   if (!scenario) return std::unexpected(scenario.error());
   const auto triton = run(*scenario, "triton");

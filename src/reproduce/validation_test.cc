@@ -6,6 +6,7 @@
 #include <fstream>
 #include <map>
 #include <sstream>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -19,48 +20,57 @@
 namespace wattle::reproduce {
 namespace {
 
-/// Of all data, once a process: it takes a minute.
-const Result<Validation>& of_all_data() {
-  static const Result<Validation> made = []() -> Result<Validation> {
-    const auto catalog = load_catalog(config::project());
-    if (!catalog) return std::unexpected(catalog.error());
-    const auto seen = load_seen_rows(config::project());
-    if (!seen) return std::unexpected(seen.error());
-    return validation(config::data_dir(), *catalog, *seen, 2);
-  }();
+template <typename T>
+T must(Result<T> made) {
+  if (!made) throw std::runtime_error(made.error().message());
+  return std::move(*made);
+}
+
+/// What `wattle validate` and `wattle fit` start from, read once a process: each experiment points into the catalog.
+struct Inputs {
+  fidelity::Catalog catalog = must(load_catalog(config::project()));
+  fidelity::SeenRows seen = must(load_seen_rows(config::project()));
+  fidelity::Collection all = must(fidelity::collect(config::data_dir(), catalog));
+};
+const Inputs& inputs() {
+  static const Inputs made;
   return made;
 }
 
-TEST(Validation, the_page_is_what_the_data_say) {
-  if (config::data_dir().empty()) GTEST_SKIP() << "WATTLE_DATA is not set";
+/// Once a process: it takes a minute.
+const Validation& of_all_data() {
+  static const Validation made = must(validation(config::data_dir(), inputs().catalog, inputs().seen, 2));
+  return made;
+}
+
+class ValidationOfData : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (config::data_dir().empty()) GTEST_SKIP() << "WATTLE_DATA is not set";
+  }
+};
+
+TEST_F(ValidationOfData, the_page_is_what_the_data_say) {
   const auto& all = of_all_data();
-  ASSERT_TRUE(all) << all.error().message();
   std::stringstream page;
   page << std::ifstream(WATTLE_SOURCE_DIR "/docs/validation.md").rdbuf();
-  EXPECT_EQ(page.str(), fidelity::to_markdown(all->scores, all->absent, all->of_runs))
+  EXPECT_EQ(page.str(), fidelity::to_markdown(all.scores, all.absent, all.of_runs))
       << "run: wattle validate --out docs/validation.md";
 }
 
-TEST(Validation, every_row_that_a_fit_may_see_is_on_the_list_of_those_seen) {
-  if (config::data_dir().empty()) GTEST_SKIP() << "WATTLE_DATA is not set";
-  const auto catalog = load_catalog(config::project());
-  ASSERT_TRUE(catalog) << catalog.error().message();
-  const auto seen = load_seen_rows(config::project());
-  ASSERT_TRUE(seen) << seen.error().message();
-  auto all = fidelity::collect(config::data_dir(), *catalog);
-  ASSERT_TRUE(all) << all.error().message();
-  const auto of_runs = whole_runs_in_view(config::data_dir());
-  ASSERT_TRUE(of_runs) << of_runs.error().message();
-  EXPECT_GT(of_runs->size(), 150U);
-  all->experiments.insert(all->experiments.end(), of_runs->begin(), of_runs->end());
+TEST_F(ValidationOfData, every_row_that_a_fit_may_see_is_on_the_list_of_those_seen) {
+  const auto of_runs = must(whole_runs_in_view(config::data_dir()));
+  EXPECT_GT(of_runs.size(), 150U);
   std::size_t fitted = 0;
   std::size_t others_seen = 0;
-  for (const fidelity::Experiment& e : all->experiments) {
-    if (e.fitted || e.in_view) {
-      ++fitted;
-      EXPECT_TRUE(seen->contains(e)) << e.set << ' ' << e.row << ": run wattle fit --seen-only";
-    } else {
-      others_seen += seen->contains(e) ? 1U : 0U;
+  for (const auto* experiments : {&inputs().all.experiments, &of_runs}) {
+    for (const fidelity::Experiment& e : *experiments) {
+      if (e.fitted || e.in_view) {
+        ++fitted;
+        EXPECT_TRUE(inputs().seen.contains(e)) << e.set << ' ' << e.row << ": run wattle fit --seen-only";
+      } else {
+        others_seen += inputs().seen.contains(e) ? 1U : 0U;
+      }
     }
   }
   EXPECT_GT(fitted, 5000U);
@@ -88,33 +98,25 @@ double mean_log_error(const std::vector<fidelity::Experiment>& experiments, std:
 
 /// The cost has a flat valley (power of an active SM against that of a busy one), in which the fit's end depends on
 /// rounding. So the error is compared, not the constants: a new fit must not be much better.
-TEST(Validation, a_new_fit_of_the_a100_is_no_better_than_the_shipped_profile) {
-  if (config::data_dir().empty()) GTEST_SKIP() << "WATTLE_DATA is not set";
-  auto catalog = load_catalog(config::project());
-  ASSERT_TRUE(catalog) << catalog.error().message();
-  const auto shipped = catalog->profiles.at("a100-80g");
-  catalog->profiles.erase("a100-80g");
-  const auto all = fidelity::collect(config::data_dir(), *catalog);
-  ASSERT_TRUE(all) << all.error().message();
-  const auto outcome = fidelity::fit_gpu("a100-80g", *catalog, all->experiments, 2);
-  const double refitted = mean_log_error(all->experiments, "a100-80g", outcome.profile);
-  EXPECT_LT(mean_log_error(all->experiments, "a100-80g", shipped), refitted * 1.03);
+TEST_F(ValidationOfData, a_new_fit_of_the_a100_is_no_better_than_the_shipped_profile) {
+  const auto& experiments = inputs().all.experiments;
+  fidelity::Catalog catalog = inputs().catalog;
+  const auto shipped = catalog.profiles.at("a100-80g");
+  catalog.profiles.erase("a100-80g");
+  const auto outcome = fidelity::fit_gpu("a100-80g", catalog, experiments, 2);
+  const double refitted = mean_log_error(experiments, "a100-80g", outcome.profile);
+  EXPECT_LT(mean_log_error(experiments, "a100-80g", shipped), refitted * 1.03);
 }
 
 /// A profile that was fitted before the model or its rows changed states costs that are no longer its own.
-TEST(Validation, the_shipped_profiles_fit_as_well_as_they_say) {
-  if (config::data_dir().empty()) GTEST_SKIP() << "WATTLE_DATA is not set";
-  const auto catalog = load_catalog(config::project());
-  ASSERT_TRUE(catalog) << catalog.error().message();
-  const auto all = fidelity::collect(config::data_dir(), *catalog);
-  ASSERT_TRUE(all) << all.error().message();
+TEST_F(ValidationOfData, the_shipped_profiles_fit_as_well_as_they_say) {
   std::size_t compared = 0;
-  for (const auto& [gpu, profile] : catalog->profiles) {
+  for (const auto& [gpu, profile] : inputs().catalog.profiles) {
     const auto file = config::project().find(config::Project::Kind::Profile, gpu, "");
     ASSERT_TRUE(file) << file.error().message();
     const auto text = read_file(*file);
     ASSERT_TRUE(text) << text.error().message();
-    for (const auto& [stage, cost] : fidelity::stage_costs(profile, all->experiments, 2)) {
+    for (const auto& [stage, cost] : fidelity::stage_costs(profile, inputs().all.experiments, 2)) {
       const std::string note = fmt::format("# {}: robust cost {:.3f} after all stages\n", stage, cost);
       EXPECT_NE(text->find(note), std::string::npos) << gpu << ": " << note << "is not what it says: run wattle fit";
       ++compared;
@@ -124,20 +126,14 @@ TEST(Validation, the_shipped_profiles_fit_as_well_as_they_say) {
 }
 
 /// The fit sees the experiment that `wattle reproduce` and `wattle sim` run: the same engines, the same lengths.
-TEST(Validation, voltanallms_experiment_is_one) {
-  if (config::data_dir().empty()) GTEST_SKIP() << "WATTLE_DATA is not set";
-  const auto catalog = load_catalog(config::project());
-  ASSERT_TRUE(catalog) << catalog.error().message();
-  const auto all = fidelity::collect(config::data_dir(), *catalog);
-  ASSERT_TRUE(all) << all.error().message();
-  const auto& runs = of_all_data();
-  ASSERT_TRUE(runs) << runs.error().message();
-  const auto whole = runs->whole_runs.find("VoltanaLLM/whole-runs");
-  ASSERT_NE(whole, runs->whole_runs.end());
+TEST_F(ValidationOfData, voltanallms_experiment_is_one) {
+  const auto& runs = of_all_data().whole_runs;
+  const auto whole = runs.find("VoltanaLLM/whole-runs");
+  ASSERT_NE(whole, runs.end());
   int compared = 0;
-  for (const fidelity::Experiment& e : all->experiments) {
+  for (const fidelity::Experiment& e : inputs().all.experiments) {
     if (e.set != "VoltanaLLM/fixed-clocks") continue;
-    const double ours = e.simulate(catalog->profiles.at(e.gpu), {}).values.front();
+    const double ours = e.simulate(inputs().catalog.profiles.at(e.gpu), {}).values.front();
     for (const Row& row : whole->second.rows) {
       // "fig13/llama-3.1-8b/lmsys/rps75/sglang_1410/energy" is "Llama-3.1-8B LMSYS rps=75 mhz=1410".
       if (row.unit != "J" || row.published != e.quantities.front().measured || !row.id.contains("sglang")) continue;
@@ -149,12 +145,11 @@ TEST(Validation, voltanallms_experiment_is_one) {
 }
 
 TEST(Catalog, every_shipped_gpu_has_a_profile_and_serves_a_model) {
-  const auto catalog = load_catalog(config::project());
-  ASSERT_TRUE(catalog) << catalog.error().message();
-  for (const auto& [name, gpu] : catalog->gpus) {
-    const auto profile = catalog->profiles.find(name);
-    ASSERT_NE(profile, catalog->profiles.end()) << name;
-    const auto model = engine::StepModel::make(gpu, catalog->llms.at("llama-3.1-8b"), 1, profile->second, {});
+  const auto catalog = must(load_catalog(config::project()));
+  for (const auto& [name, gpu] : catalog.gpus) {
+    const auto profile = catalog.profiles.find(name);
+    ASSERT_NE(profile, catalog.profiles.end()) << name;
+    const auto model = engine::StepModel::make(gpu, catalog.llms.at("llama-3.1-8b"), 1, profile->second, {});
     ASSERT_TRUE(model) << model.error().message();
     const auto line = model->decode(8, 4000, gpu.clock_max);
     const double ms = static_cast<double>(line.base + line.slope * 4000) * 1e-6 / (1 << 20);

@@ -182,14 +182,10 @@ Result<Section> border(const System& system, double seconds) {
   made.source = "Figures 9 and 16 (plotted only: no published numbers but the border)";
   made.note = fmt::format(
       "Simulated at the figure's {} requests/s, and at the rate whose batches are nearest our own border; one sample "
-      "each {:.0f} ms while requests arrive, from {:.0f} s on. fig9: one step "
-      "of "
-      "a decode batch with 450 tokens of context each; clock: the lower one of 1005 and 1410 MHz that EcoFreq chooses "
-      "(45 ms). "
-      "own_border: the largest batch for which EcoFreq keeps 1005 MHz by our physics, hence where EcoRoute has "
-      "something "
-      "to "
-      "avoid; the paper's is 256. instance1 is the one with the smaller mean batch.",
+      "each {:.0f} ms while requests arrive, from {:.0f} s on. fig9: one step of a decode batch with 450 tokens of "
+      "context each; clock: the lower one of 1005 and 1410 MHz that EcoFreq chooses (45 ms). own_border: the largest "
+      "batch for which EcoFreq keeps 1005 MHz by our physics, hence where EcoRoute has something to avoid; the paper's "
+      "is 256. instance1 is the one with the smaller mean batch.",
       kRate, kPeriod.millis(), kSettled.seconds());
   const auto scenario = analysed_scenario(kRate, seconds);
   if (!scenario) return std::unexpected(scenario.error());

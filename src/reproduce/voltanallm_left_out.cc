@@ -107,10 +107,8 @@ static Result<Section> leave_each_out(double seconds) {
       "pace of decode attention, chosen on the other models' points (every third rate), from nobody's choice and one "
       "after the other, of five values each, so that the mean errors of energy, saving and attainment add up to least; "
       "then this model's points with them, and (neutral) with nobody's choice. Targets are of the worst model. The "
-      "values "
-      "were listed knowing what a hand had set. Not chosen again: EcoFreq's aim (the published client's) and the "
-      "A100's "
-      "power (fitted on 8 static energies of Llama-3.1-8B).";
+      "values were listed knowing what a hand had set. Not chosen again: EcoFreq's aim (the published client's) and "
+      "the A100's power (fitted on 8 static energies of Llama-3.1-8B).";
   const PointRuns one{.draws = 1, .seconds = seconds};
   double energy = 0.0;
   double saving = 0.0;

@@ -147,9 +147,8 @@ Result<Section> voltanallm_main() {
       "a hand set is listed by section constants, with its effect at half, twice and nothing: EcoFreq's aim, the pace "
       "of SGLang's decode attention and link.handoff_steps on {}'s points, the CPU times of framework sglang-pd with "
       "Ministral-3B's in view, too. Ours are means of {} draws of lengths and arrivals, for near an instance's "
-      "capacity "
-      "one draw tells little; the paper's are one run each. ITL attainment is the share of requests whose mean gap is "
-      "within (the paper: \"the percentage of requests\").",
+      "capacity one draw tells little; the paper's are one run each. ITL attainment is the share of requests whose "
+      "mean gap is within (the paper: \"the percentage of requests\").",
       kRunSeconds, kFittedModel, kFittedModel, runs.draws);
   const auto ours = simulate_points(*points, runs);
   if (!ours) return std::unexpected(ours.error());

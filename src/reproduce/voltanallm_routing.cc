@@ -75,13 +75,12 @@ Result<Section> routings(const System& system, double seconds) {
   made.source = "Algorithm 2 and its baselines (no published numbers)";
   made.note = fmt::format(
       "Simulated, means of {} draws: arrivals for {:.0f} s, both data sets' lengths; energy of the two decode "
-      "instances while requests "
-      "arrive; EcoFreq chooses the clocks under all. tile-aware is one of the reference implementation's policies. "
-      "eco-route/tiles: ours, in the recipes (docs/decisions/0010); overload_margin was chosen on this grid. "
-      "Case 2(b) takes the lowest current clock (VoltanaLLM) or the lowest resulting one (GreenServe); with two levels "
-      "the allowed spread of 500 MHz exceeds their distance, so it never comes up and both readings are one. "
-      "as-published: besides, an instance beyond its objective even at the highest clock still gets requests "
-      "(spare_overloaded off).",
+      "instances while requests arrive; EcoFreq chooses the clocks under all. tile-aware is one of the reference "
+      "implementation's policies. eco-route/tiles: ours, in the recipes (docs/decisions/0010); overload_margin was "
+      "chosen on this grid. Case 2(b) takes the lowest current clock (VoltanaLLM) or the lowest resulting one "
+      "(GreenServe); with two levels the allowed spread of 500 MHz exceeds their distance, so it never comes up and "
+      "both readings are one. as-published: besides, an instance beyond its objective even at the highest clock still "
+      "gets requests (spare_overloaded off).",
       kDraws, seconds);
   const auto compared = routings_compared();
   struct Point {

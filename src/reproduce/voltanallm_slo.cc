@@ -15,9 +15,8 @@ Result<Section> slo_profiles(const System& system, double seconds) {
       "800/80 ms. The paper's text: attainment comparable to 1410 MHz under all, less energy the looser they are; its "
       "Figure 13 has TTFT attainment up to 9 points below 1410 MHz's under the middle one (75 requests/s). The gap is "
       "prefill's: EcoFreq gives a prompt step all its budget, and those who arrive meanwhile start with less of "
-      "theirs; "
-      "the nearer prefill is to its capacity, the more. frequency.prefill.margin=0.5 takes up to half of it, for 1 % "
-      "of energy.",
+      "theirs; the nearer prefill is to its capacity, the more. frequency.prefill.margin=0.5 takes up to half of it, "
+      "for 1 % of energy.",
       seconds);
   struct Profile {
     const char* name;

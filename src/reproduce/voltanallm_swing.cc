@@ -112,11 +112,10 @@ Result<Section> swing(const System& system, double seconds) {
   made.source = "Table 1 and Figure 21";
   made.note = fmt::format(
       "Simulated: {:.0f} s; first {:.0f} requests/s with prompts of {} and answers of {} tokens on average, then "
-      "{:.0f} "
-      "with {} and {}, spread as ShareGPT's. The paper states neither rates nor lengths: these are chosen so that the "
-      "two static rows come near the published ones, so only the controlled row, and what it saves, is a test. "
-      "published: recipe voltanallm-published, without our watchdog. With it the prefill clock rises where prompts are "
-      "many and short, too: their 5 ms of CPU each are no part of a step's prediction, so steps overrun.",
+      "{:.0f} with {} and {}, spread as ShareGPT's. The paper states neither rates nor lengths: these are chosen so "
+      "that the two static rows come near the published ones, so only the controlled row, and what it saves, is a "
+      "test. published: recipe voltanallm-published, without our watchdog. With it the prefill clock rises where "
+      "prompts are many and short, too: their 5 ms of CPU each are no part of a step's prediction, so steps overrun.",
       period, kPrefillHeavy.rate_per_s, kPrefillHeavy.prompt_mean, kPrefillHeavy.output_mean, kDecodeHeavy.rate_per_s,
       kDecodeHeavy.prompt_mean, kDecodeHeavy.output_mean);
   const auto scenario = analysed_scenario(75, seconds);

@@ -13,8 +13,7 @@ Result<Section> windows(const System& system, double seconds) {
   made.note = fmt::format(
       "Simulated as in the paper on one prefill and one decode instance, where EcoRoute has no effect; rates are half "
       "of the others' and arrivals last {:.0f} s. The paper's text: windows cost attainment in both phases, far more "
-      "in "
-      "prefill, whose batches change from step to step.",
+      "in prefill, whose batches change from step to step.",
       seconds);
   constexpr int kWindows[]{0, 500, 1000, 2000, 5000};
   PlotMaker ttft("TTFT attainment", "requests/s", "%");

@@ -145,7 +145,10 @@ SimulationResult Simulation::run() {
     if (!gone_.empty()) forget_gone();
     if (setup_.check_invariants) check(now);
   }
-  const Instant end = std::max(last_left_, now);
+  return result_at(std::max(last_left_, now));
+}
+
+SimulationResult Simulation::result_at(Instant end) {
   for (std::size_t i = 0; i < engines_.size(); ++i) stretches_.close(i, end, engines_[i].iterations());
   ledger_.close(end);
   for (const auto& flight : flights_.places()) {

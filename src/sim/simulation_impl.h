@@ -127,6 +127,7 @@ class Simulation final : public control::RequestPort,
   /// Positions hold within an event: an instance that goes is forgotten after it.
   [[nodiscard]] std::size_t index(InstanceId id) const { return index_.at(id); }
   void gone(InstanceId instance, Instant now);
+  SimulationResult result_at(Instant end);
   void forget_gone();
   static InstanceView view_of(const InstanceSetup& instance);
   std::vector<InstanceView> views() const;

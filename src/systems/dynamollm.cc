@@ -73,8 +73,7 @@ std::vector<config::Option<PlannerOptions>> planner_options() {
              "Pool managers: time between two decisions on TP degrees (paper: 5 min)"),
       option("nodes", &P::nodes, "nodes", {0, 100'000},
              "Number of nodes in the cluster. 0: the scenario's [[node]]s that the fleet may use or, if it has none, "
-             "as many "
-             "of one largest instance each as the [[fleet]]s' instances have GPUs for"),
+             "as many of one largest instance each as the [[fleet]]s' instances have GPUs for"),
       option("rule", &P::rule,
              "How many nodes a pool gets. down: load / capacity of a node, rounded down, and the rest of the load goes "
              "to the next larger pool (paper); up: rounded up, each pool for itself; whole: one optimisation over all "

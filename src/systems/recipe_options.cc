@@ -3,21 +3,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <set>
 #include <string_view>
 
 #include "config/records.h"
+#include "journal/names.h"
 #include "systems/greenserve.h"
 
 namespace wattle::config {
 
 template <>
 struct Codec<Mode> : NamedCodec<Mode, Codec<Mode>> {
-  static constexpr auto names() {
-    return std::to_array<std::pair<std::string_view, Mode>>(
-        {{"enforce", Mode::Enforce}, {"shadow", Mode::Shadow}, {"off", Mode::Off}});
-  }
+  static constexpr const auto& names() { return journal::kModeNames; }
 };
 
 }  // namespace wattle::config

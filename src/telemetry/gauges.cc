@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "base/text_line.h"
+
 namespace wattle::telemetry {
 
 namespace {
@@ -97,8 +99,7 @@ void take_object(LoadGauges& into, const nlohmann::json& object) {
 std::optional<LoadGauges> read_metrics_page(std::string_view page) {
   LoadGauges gauges;
   while (!page.empty()) {
-    const std::string_view line = page.substr(0, page.find('\n'));
-    page.remove_prefix(std::min(line.size() + 1, page.size()));
+    const std::string_view line = take_line(page);
     if (line.empty() || line.front() == '#') continue;
     const Name* name = find(kPageNames, line.substr(0, line.find_first_of("{ ")));
     if (name == nullptr) continue;

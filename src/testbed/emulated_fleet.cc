@@ -10,16 +10,13 @@
 #include "config/fleet_check.h"
 #include "config/locate.h"
 #include "config/nodes.h"
+#include "journal/names.h"
 #include "net/server.h"
 #include "virtual_gpu/virtual_gpu.h"
 
 namespace wattle::testbed {
 
 namespace {
-
-const char* role_name(Role role) {
-  return role == Role::Prefill ? "prefill" : role == Role::Decode ? "decode" : "colocated";
-}
 
 std::string number(double value) { return fmt::format("{}", value); }
 
@@ -188,7 +185,7 @@ void EmulatedFleet::reserve(std::size_t pool, std::int32_t first_gpu, NodeId nod
 
 Result<void> EmulatedFleet::start_engine(const FleetPlan& plan, const config::PoolOptions& pool, FleetEngine& engine) {
   const auto& scenario = plan.scenario.scenario;
-  const auto name = fmt::format("{}-{}", role_name(pool.role), engines_.size());
+  const auto name = fmt::format("{}-{}", journal::name_of(pool.role), engines_.size());
   std::vector<std::string> mock{"mock-engine",
                                 "--json",
                                 "--gpu",
@@ -196,7 +193,7 @@ Result<void> EmulatedFleet::start_engine(const FleetPlan& plan, const config::Po
                                 "--llm",
                                 scenario.llm,
                                 "--role",
-                                role_name(pool.role),
+                                std::string(journal::name_of(pool.role)),
                                 "--tp",
                                 std::to_string(pool.tensor_parallel),
                                 "--gpus",
@@ -261,11 +258,12 @@ Result<void> EmulatedFleet::start_control(const FleetPlan& plan) {
   if (plan.scales) agent.emplace_back("--slots");
   for (const auto& engine : engines_) {
     agent.insert(agent.end(), {"--engine", fmt::format("{}={}@{}", engine.fpm, fmt::join(engine.gpus, ","),
-                                                       role_name(engine.role))});
+                                                       journal::name_of(engine.role))});
     if (plan.scales) continue;  // the planner announces its engines to the gateway
-    gateway.insert(gateway.end(), {"--worker", fmt::format("{}={},fpm={},tp={},bootstrap={}", engine.url,
-                                                           role_name(engine.role), engine.fpm, engine.gpus.size(),
-                                                           engine.url.substr(engine.url.rfind(':') + 1))});
+    gateway.insert(
+        gateway.end(),
+        {"--worker", fmt::format("{}={},fpm={},tp={},bootstrap={}", engine.url, journal::name_of(engine.role),
+                                 engine.fpm, engine.gpus.size(), engine.url.substr(engine.url.rfind(':') + 1))});
     if (!engine.site.empty()) gateway.back() += ",site=" + engine.site;
   }
   const auto agent_said = launch("agent", agent);

@@ -113,31 +113,24 @@ void RealTimeEngine::arm() {
   });
 }
 
+template <typename Change>
+void RealTimeEngine::change_now(const Change& change) {
+  run();
+  const Instant now = net::steady_now();
+  settle(now);
+  change(now);
+  settle(now);
+  arm();
+}
+
 void RealTimeEngine::submit(engine::Job job) {
-  run();
-  const Instant now = net::steady_now();
-  settle(now);
-  replica_.submit(job, now);
-  settle(now);
-  arm();
+  change_now([&](Instant now) { replica_.submit(job, now); });
 }
-
 void RealTimeEngine::cancel(engine::Tag tag) {
-  run();
-  const Instant now = net::steady_now();
-  settle(now);
-  replica_.cancel(tag, now);
-  settle(now);
-  arm();
+  change_now([&](Instant now) { replica_.cancel(tag, now); });
 }
-
 void RealTimeEngine::release(engine::Tag tag) {
-  run();
-  const Instant now = net::steady_now();
-  settle(now);
-  replica_.release(tag, now);
-  settle(now);
-  arm();
+  change_now([&](Instant now) { replica_.release(tag, now); });
 }
 
 RealTimeEngine::Counts RealTimeEngine::counts() {

@@ -74,6 +74,9 @@ class RealTimeEngine final : public engine::ReplicaObserver {
 
   void run();
   void settle(Instant at);
+  /// After every step that should have ended by now, and before the next one begins.
+  template <typename Change>
+  void change_now(const Change& change);
   void pass_on_events();
   void arm();
   void follow_clock();

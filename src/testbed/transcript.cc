@@ -6,15 +6,11 @@
 #include <optional>
 #include <utility>
 
+#include "base/text_line.h"
+
 namespace wattle::testbed {
 
 namespace {
-
-std::string_view line_of(std::string_view& text) {
-  const std::string_view line = text.substr(0, text.find('\n'));
-  text.remove_prefix(std::min(line.size() + 1, text.size()));
-  return line.ends_with('\r') ? line.substr(0, line.size() - 1) : line;
-}
 
 bool same_name(std::string_view a, std::string_view b) {
   return std::ranges::equal(a, b, [](char x, char y) {
@@ -24,7 +20,7 @@ bool same_name(std::string_view a, std::string_view b) {
 
 /// Of one section; nothing when it is no response, or was never answered.
 std::optional<RecordedAnswer> read_answer(std::string_view text) {
-  const std::string_view first = line_of(text);
+  const std::string_view first = take_line(text);
   if (!first.starts_with("HTTP/1.1 ")) return std::nullopt;
   RecordedAnswer answer;
   const std::string_view status = first.substr(9, 3);
@@ -33,7 +29,7 @@ std::optional<RecordedAnswer> read_answer(std::string_view text) {
   }
   std::size_t length = std::string::npos;
   while (!text.empty()) {
-    const std::string_view line = line_of(text);
+    const std::string_view line = take_line(text);
     if (line.empty()) break;
     const std::size_t colon = line.find(':');
     if (colon == std::string_view::npos) return std::nullopt;
@@ -60,7 +56,7 @@ Result<Transcript> Transcript::read(const std::string& text, const std::string& 
     std::size_t next = text.find("\n## ", at);
     if (next != std::string::npos) ++next;
     std::string_view section = std::string_view(text).substr(at, next == std::string::npos ? next : next - at);
-    const std::string title(line_of(section).substr(3));
+    const std::string title(take_line(section).substr(3));
     at = next;
     if (std::ranges::all_of(section, [](char c) { return c == '\n' || c == '\r'; })) continue;  // was not answered
     auto answer = read_answer(section);

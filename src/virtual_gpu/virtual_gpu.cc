@@ -257,9 +257,7 @@ Board::Slot Board::read(std::int32_t gpu) const {
 ClockState Board::clock(std::int32_t gpu) const {
   const std::int64_t t = now().ns();
   const Slot slot = read(gpu);
-  const bool there = t >= slot.effective_at_ns;
-  return {MegaHertz(there ? slot.target_ceiling : slot.before_ceiling), slot.lock_min != 0,
-          there ? Instant::never() : Instant(slot.effective_at_ns)};
+  return {MegaHertz(t >= slot.effective_at_ns ? slot.target_ceiling : slot.before_ceiling), slot.lock_min != 0};
 }
 
 void Board::set_activity(std::int32_t gpu, Milliwatts power, MegaHertz reached, std::int32_t utilization_percent,

@@ -39,9 +39,8 @@ inline constexpr std::int32_t kFaultForever = -1;
 
 /// Engine's view of what it runs on right now.
 struct ClockState {
-  MegaHertz ceiling;                       ///< no step runs faster; the lock once its transition is over
-  bool locked = false;                     ///< false: ceiling is the GPU's maximum
-  Instant next_change = Instant::never();  ///< a commanded clock takes effect then
+  MegaHertz ceiling;    ///< no step runs faster; the lock once its transition is over
+  bool locked = false;  ///< false: ceiling is the GPU's maximum
 };
 
 /// Counts of driver calls that reached the device, for tests.

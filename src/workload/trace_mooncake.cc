@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "base/packed.h"
+#include "base/text_line.h"
 #include "workload/trace.h"
 
 namespace wattle::workload {
@@ -88,9 +89,7 @@ Result<Trace> parse_mooncake(std::string_view text, const std::string& name) {
   std::int64_t before = std::numeric_limits<std::int64_t>::min();
   while (!text.empty()) {
     ++line_number;
-    const auto end = text.find('\n');
-    const std::string_view line = text.substr(0, end);
-    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+    const std::string_view line = take_line(text);
     if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
 
     padded.assign(line);

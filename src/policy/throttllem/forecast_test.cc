@@ -125,10 +125,10 @@ std::vector<Span> ends_by_iteration(const Scoreboard& board, const LatencyModel&
   for (std::size_t i = 0; i < board.size(); ++i) {
     for (std::int64_t j = board.next(); j < board.ends()[i]; ++j) {
       StepShape shape;
-      shape.decode_requests = board.batch_at(j);
       for (std::size_t k = 0; k < board.size(); ++k) {
-        if (board.ends()[k] > j)
-          shape.decode_kv_tokens += j - board.requests()[k].start + board.requests()[k].prompt_tokens;
+        if (board.ends()[k] <= j) continue;
+        ++shape.decode_requests;
+        shape.decode_kv_tokens += j - board.requests()[k].start + board.requests()[k].prompt_tokens;
       }
       cumulative[i] += model.step_time(shape, clock);
     }

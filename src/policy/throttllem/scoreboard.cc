@@ -66,7 +66,7 @@ void Scoreboard::add_blocks(std::size_t count, const Projected& request, std::in
   }
 }
 
-std::size_t Scoreboard::insert(const Projected& request) {
+void Scoreboard::insert(const Projected& request) {
   const std::int64_t end = end_of(request);
   const auto place = std::ranges::upper_bound(ends_, end) - ends_.begin();
   const auto index = static_cast<std::size_t>(place);
@@ -81,7 +81,6 @@ std::size_t Scoreboard::insert(const Projected& request) {
   entries_.insert(entries_.begin() + place, request);
   offset_sum_ += offset_of(request);
   add_blocks(index + 1, request, +1);
-  return index;
 }
 
 void Scoreboard::erase(std::size_t index) {
@@ -103,9 +102,8 @@ void Scoreboard::add(Projected request) {
   request.predicted_tokens = std::clamp(request.predicted_tokens, 1, request.limit_tokens);
   request.start = std::min(request.start, next_);
   WATTLE_CHECK(trial_ < 0, "one trial at a time");
-  trial_ = static_cast<std::ptrdiff_t>(insert(request));
+  insert(request);
   if (request.lost) ++lost_;
-  commit();
 }
 
 void Scoreboard::add_virtually(const Projected& request) {
@@ -161,18 +159,6 @@ std::int64_t Scoreboard::first_overrun() const {
     }
   }
   return first;
-}
-
-std::int32_t Scoreboard::batch_at(std::int64_t iteration) const {
-  return static_cast<std::int32_t>(ends_.end() - std::ranges::upper_bound(ends_, iteration));
-}
-
-std::int64_t Scoreboard::blocks_at(std::int64_t iteration) const {
-  std::int64_t blocks = 0;
-  for (std::size_t i = 0; i < entries_.size(); ++i) {
-    if (ends_[i] > iteration) blocks += blocks_for(iteration + offset_of(entries_[i]));
-  }
-  return blocks;
 }
 
 }  // namespace wattle::policy

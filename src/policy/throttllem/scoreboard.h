@@ -54,9 +54,8 @@ class Scoreboard {
 
   /// Adds; request.start <= next(). Values out of range are clamped: prompt >= 0, 1 <= predicted <= limit.
   void add(Projected request);
-  /// Adds on trial; exactly one commit() or roll_back() must follow before any other change.
+  /// Adds on trial; roll_back() must follow before any other change.
   void add_virtually(const Projected& request);
-  void commit() { trial_ = -1; }
   void roll_back();
 
   /// Removes a request that ended, early or late. False: unknown.
@@ -75,10 +74,6 @@ class Scoreboard {
   /// When the first request outlives its prediction by more than the grace; never for an empty board.
   [[nodiscard]] std::int64_t first_overrun() const;
   [[nodiscard]] bool contains(RequestId id) const { return find(id) >= 0; }
-
-  /// B[j] and KV[j]; j >= next(). For tests and plots: one pass each.
-  [[nodiscard]] std::int32_t batch_at(std::int64_t iteration) const;
-  [[nodiscard]] std::int64_t blocks_at(std::int64_t iteration) const;
 
   /// Ordered by end; the order of equal ends is unspecified.
   [[nodiscard]] std::span<const Projected> requests() const { return entries_; }
@@ -112,7 +107,7 @@ class Scoreboard {
   }
   [[nodiscard]] std::int64_t end_of(const Projected& p) const;
   [[nodiscard]] std::ptrdiff_t find(RequestId id) const;
-  std::size_t insert(const Projected& request);
+  void insert(const Projected& request);
   void erase(std::size_t index);
   void add_blocks(std::size_t count, const Projected& request, std::int64_t sign);
 
