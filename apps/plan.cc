@@ -39,7 +39,7 @@ Result<Text> load(const std::string& file) {
 struct PoolsFlags {
   std::string profile, capacity, emissions, slo, prices;
   std::vector<std::string> demand;
-  std::string formulation = "wattle", objective = "carbon";
+  std::string formulation = "wattle", objective = "carbon", solver = "cbc";
   double alpha = 1.1, beta = 1.0;
   double idle_share = 0.3;
   double start_s = 60.0;
@@ -101,6 +101,14 @@ Result<plan::PoolsOptions> options_from(const PoolsFlags& flags) {
     options.formulation = plan::PoolsFormulation::Published;
   } else if (flags.formulation != "wattle") {
     return bad_input("--formulation", fmt::format("is '{}'; it must be wattle or published", flags.formulation));
+  }
+  if (flags.solver == "highs") {
+    options.solver = plan::MilpSolver::Highs;
+    if (!plan::has_solver(options.solver)) {
+      return bad_input("--solver", "is 'highs', which this build does not contain (tools/highs.sh)");
+    }
+  } else if (flags.solver != "cbc") {
+    return bad_input("--solver", fmt::format("is '{}'; it must be cbc or highs", flags.solver));
   }
   const auto objective = objective_from(flags.objective);
   if (!objective) return std::unexpected(objective.error());
@@ -287,6 +295,7 @@ void add_pools(Command plan, int& exit_code) {
   number("--objective", flags->objective, "carbon, energy, cost, or weights such as carbon:0.7,cost:0.3");
   number("--idle-share", flags->idle_share, "Idle power as a share of peak power, if the profile has no idle_power_w");
   number("--start-s", flags->start_s, "Time that a starting worker draws idle power (wattle)");
+  number("--solver", flags->solver, "What solves the integer programs: cbc, or highs if the build contains it");
   number("--gap", flags->gap, "Stop when the plan is proven to be within this share of the optimum");
   number("--slots", flags->slots_per_window, "Slots per window, of 5 minutes");
   command.add_option("--window", flags->windows, "Only these windows, counted from slot 0 (default: all, in turn)");

@@ -252,7 +252,8 @@ class Planner {
   }
 
   [[nodiscard]] MilpOptions milp_options() const {
-    return {.relative_gap = options_.relative_gap,
+    return {.solver = options_.solver,
+            .relative_gap = options_.relative_gap,
             .nodes = options_.nodes,
             .time = options_.time,
             .preprocess = !shedding_};

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "plan/milp.h"
 #include "units/quantity.h"
 #include "units/time.h"
 
@@ -107,7 +108,8 @@ struct PoolsOptions {
   double alpha = 1.1;  ///< capacity as a multiple of peak demand (at least 1)
   /// Wattle: a worker that the previous plan did not have draws idle power for this long before it serves.
   Span start_time = Span::s(60);
-  double relative_gap = 1e-6;  ///< of the integer programs
+  MilpSolver solver = MilpSolver::Cbc;  ///< one that this build contains
+  double relative_gap = 1e-6;           ///< of the integer programs
   std::optional<int> nodes = std::nullopt;
   std::optional<Span> time = std::nullopt;  ///< CPU time per integer program; makes the result machine-dependent
 };
