@@ -147,19 +147,31 @@ def architecture_problems(root: pathlib.Path) -> list[str]:
     return problems
 
 
+def anchors(page: pathlib.Path) -> set[str]:
+    """The headings of a page as a link's part after # names them: GitHub's rule."""
+    text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+    plain = (re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading).lower() for heading in re.findall(r"^#+ +(.*?)\s*$", text, re.M))
+    return {re.sub(r"[^\w -]", "", heading).replace(" ", "-") for heading in plain}
+
+
 def broken_links(root: pathlib.Path) -> list[str]:
     problems = []
     for page in tree(root):
         if page.suffix != ".md":
             continue
         text = page.read_text(encoding="utf-8")
-        for match in re.finditer(r"\]\(([^)#\s]+)(#[^)]*)?\)", text):
-            target = match.group(1)
+        for match in re.finditer(r"\]\(([^)#\s]*)(?:#([^)\s]+))?\)", text):
+            target, anchor = match.groups()
             if "://" in target or target.startswith("mailto:"):
                 continue
-            if not (page.parent / target).exists():
-                line = text.count("\n", 0, match.start()) + 1
-                problems.append(f"{page.relative_to(root)}:{line}: link to {target}, which is not there")
+            to = page.parent / target if target else page
+            if not to.exists():
+                missing = target
+            elif anchor and to.suffix == ".md" and anchor not in anchors(to):
+                missing = f"{target}#{anchor}"
+            else:
+                continue
+            problems.append(f"{page.relative_to(root)}:{text.count(chr(10), 0, match.start()) + 1}: link to {missing}, which is not there")
     return problems
 
 
@@ -200,6 +212,9 @@ def self_test() -> list[str]:
         "docs/tf.md": ("The mar" + "ks are met.", True),
         "docs/m.md": ("[x](nowhere.md)", True),
         "docs/n.md": ("[x](m.md)", False),
+        "docs/na.md": ("## A `b`, c\n[x](#a-b-c) [y](nb.md#b) [z](m.md)", False),
+        "docs/nb.md": ("# B\n[x](#a-b-c)", True),
+        "docs/nc.md": ("[x](nb.md#a)", True),
         "Makefile": ("all:\n\tcurl https://py" + "pi.org/x\n", True),
     }
     failures = []
