@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <optional>
 #include <type_traits>
 
@@ -120,11 +121,6 @@ Flag& Flag::delimiter(char between) {
   return *this;
 }
 
-Flag& Flag::allow_extra_args(bool allowed) {
-  option_->allow_extra_args(allowed);
-  return *this;
-}
-
 Flag& Flag::excludes(const Flag& other) {
   option_->excludes(other.option_);
   return *this;
@@ -167,7 +163,16 @@ std::string flaw_of(const std::string& text) {
 }
 
 template <typename T>
+constexpr bool kIsList = false;
+template <typename T>
+constexpr bool kIsList<std::vector<T>> = true;
+
+template <typename T>
 Flag checked(CLI::Option* option) {
+  // A list grows by repeating its flag: what follows one value may be a positional argument.
+  if constexpr (kIsList<T>) {
+    if (!option->get_positional()) option->allow_extra_args(false);
+  }
   option->check(CLI::Validator([](std::string& text) { return flaw_of<typename ValueOf<T>::Type>(text); }, ""));
   return Flag(option);
 }
@@ -296,7 +301,12 @@ void declare_pages(CLI::App& app, int& exit_code) {
     bool found = false;
     for (const ManualPage& page : manual_pages(app, WATTLE_VERSION)) {
       if (!flags->out.empty()) {
-        if (auto ok = write_file(flags->out + "/" + page.name + ".1", page.text); !ok) exit_code = fail(ok.error());
+        std::error_code none;  // why it cannot be made, writing says
+        std::filesystem::create_directories(flags->out, none);
+        if (auto ok = write_file(flags->out + "/" + page.name + ".1", page.text); !ok) {
+          exit_code = fail(ok.error());
+          return;
+        }
       } else if (page.name == app.get_name() + (flags->command.empty() ? "" : "-" + flags->command)) {
         fmt::print("{}", page.text);
         found = true;
@@ -335,6 +345,10 @@ int run_program(const std::string& name, const std::string& help, std::span<char
     const int code = app.exit(asked);
     return code == 0 ? output_failure(name) : code;
   } catch (const CLI::RequiredError& error) {
+    if (Words rest = app.remaining();
+        app.get_subcommands().empty() && !rest.empty() && !rest.front().starts_with("-")) {
+      return fail(Error{ErrorKind::BadInput, rest.front(), "there is no such subcommand; `wattle --help` lists them"});
+    }
     // Missing flags are reported before surplus arguments, but unknown flags first: they are the likelier mistake.
     Words unknown = app.remaining(true);
     std::erase_if(unknown, [](const std::string& word) { return !word.starts_with("-"); });

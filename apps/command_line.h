@@ -53,7 +53,6 @@ class Flag {
   Flag& capture_default_str();  ///< help shows the variable's value of now
   Flag& default_str(const std::string& text);
   Flag& delimiter(char between);         ///< of a list given as one argument
-  Flag& allow_extra_args(bool allowed);  ///< whether the arguments that follow belong to the list
   Flag& excludes(const Flag& other);
   Flag& description(const std::string& help);
 

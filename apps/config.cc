@@ -44,6 +44,7 @@ Result<std::string> find_any(const config::Project& home, const std::string& nam
     for (const std::string& each : home.names(kind)) known += (known.empty() ? "" : ", ") + each;
   }
   if (std::filesystem::is_directory(name, none)) return bad_input(name, "is a directory; name a file");
+  if (name.find('/') != std::string::npos || name.ends_with(".toml")) return bad_input(name, "no such file");
   return bad_input("config check", fmt::format("no file or name \"{}\"; known names: {}", name, known));
 }
 
@@ -178,7 +179,7 @@ void add_config(Command app, int& exit_code) {
       .required();
   check_command.add_option("--recipe", check_flags->recipe,
                            "Also check that this recipe's clocks exist on the scenario's GPUs");
-  check_command.add_option("--set", check_flags->set, "key=value: overrides a key of the file").allow_extra_args(false);
+  check_command.add_option("--set", check_flags->set, "key=value: overrides a key of the file");
   check_command.add_flag("--json", check_flags->json, "Print one JSON object");
   check_command.callback([check_flags, &exit_code] { exit_code = run_check(*check_flags); });
 

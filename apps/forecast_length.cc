@@ -164,6 +164,7 @@ int bench(const LengthFlags& flags) {
 }
 
 int train(const LengthFlags& flags) {
+  if (const auto ok = check_writable(flags.out); !ok) return fail(ok.error());
   const auto borders = borders_of(flags);
   if (!borders) return fail(borders.error());
   const auto data = read_lengths(flags.data, true);

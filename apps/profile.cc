@@ -389,6 +389,10 @@ void add_profile(Command app, int& exit_code) {
       exit_code = fail({ErrorKind::BadInput, "--loads", "needs a live engine: name it with --url"});
       return;
     }
+    if (auto ok = check_writable(flags->out); !ok) {
+      exit_code = fail(ok.error());
+      return;
+    }
     const auto done = !flags->simulated.empty() ? profile_loads(*flags)
                       : !flags->loads.empty()   ? profile_live_loads(*flags)
                                                 : profile(*flags);

@@ -54,6 +54,9 @@ int run(const ReproduceFlags& flags) {
     }
     chosen.push_back(&*found);
   }
+  if (!flags.output.empty()) {
+    if (const auto ok = check_writable(flags.output); !ok) return fail(ok.error());
+  }
   if (chosen.empty()) {
     for (const auto& section : system->sections) chosen.push_back(&section);
   }
@@ -95,7 +98,7 @@ std::string sections_help() {
 
 void add_reproduce(Command app, int& exit_code) {
   auto flags = std::make_shared<ReproduceFlags>();
-  Command command = app.add_subcommand("reproduce", "a paper's evaluation: published value, ours, difference");
+  Command command = app.add_subcommand("reproduce", "Run a paper's evaluation: published value, ours, difference");
   command.add_option("system", flags->system, names(evaluations(), &reproduce::Evaluation::system)).required();
   command.add_option("--section", flags->sections, sections_help());
   command.add_option("-o,--out", flags->output, "also write an HTML page with plots to this file");

@@ -380,7 +380,10 @@ int run(const SimFlags& flags) {
   if (flags.match) {
     const auto matched = match(flags, *scenario, *recipes, overrides->recipe);
     if (!matched) return fail(matched.error());
-    for (const auto& one : *matched) object["runs"].push_back(to_json(one));
+    for (const auto& one : *matched) {
+      object["runs"].push_back(to_json(one));
+      object["runs"].back()["saved"] = report::saving_stated(one.second_half, matched->front().second_half);
+    }
     if (!flags.json) print_matched(*matched);
   } else if (flags.by_source) {
     auto runs = by_source(flags, *scenario, *recipes);
@@ -392,6 +395,7 @@ int run(const SimFlags& flags) {
     for (const auto& summary : *runs) {
       say_what_did_not_happen(*scenario, summary);
       object["runs"].push_back(journal::to_json(summary));
+      object["runs"].back()["saved"] = report::saving_stated(summary, runs->front());
     }
     if (!flags.json) print_table(*runs);
   }
@@ -403,7 +407,7 @@ int run(const SimFlags& flags) {
 
 void add_sim(Command app, int& exit_code) {
   auto flags = std::make_shared<SimFlags>();
-  Command command = app.add_subcommand("sim", "run a scenario under one or more recipes in the simulator, compare");
+  Command command = app.add_subcommand("sim", "Run a scenario under one or more recipes in the simulator, compare");
   command.add_option("scenario", flags->scenario, "name or file of a scenario").required();
   command.add_option("--recipe", flags->recipes, "name or file of a recipe; repeat to compare (default static-max)");
   command.add_option("--seed", flags->seed, "random seed, in place of the scenario's");

@@ -246,12 +246,18 @@ class Watch {
   }
 
   void print(const Ended& ended) const;
+  /// A gateway that is stopped (SIGSTOP) or stuck keeps its connections open: its clients would wait for minutes.
+  [[nodiscard]] bool silent() const { return silent_since_ && net::steady_now() - *silent_since_ > kSilence; }
+  static constexpr Span kSilence = Span::s(10);
 
  private:
   void look() {
+    const Instant asked = net::steady_now();
     const auto now = fleet_.booked();
     read_ = now.has_value();
+    if (!read_ && !silent_since_) silent_since_ = asked;
     if (now) {
+      silent_since_.reset();
       booked_ = {now->energy_j - before_.energy_j, now->gpu_s - before_.gpu_s, now->unmetered_s - before_.unmetered_s};
     }
     running_ = fleet_.running();
@@ -271,7 +277,8 @@ class Watch {
   std::vector<node::Gpu> gpus_;
   std::vector<Objective> objectives_;
   testbed::EmulatedFleet::Booked before_;
-  testbed::EmulatedFleet::Booked booked_;          ///< since then
+  testbed::EmulatedFleet::Booked booked_;  ///< since then
+  std::optional<Instant> silent_since_;
   bool read_ = true;                               ///< whether the last reading succeeded
   std::vector<std::vector<std::string>> running_;  ///< likewise
   testbed::FirstSwitch first_switch_;
@@ -397,7 +404,7 @@ Result<int> up(const UpFlags& flags) {
   replay.model = scenario.llm;
   replay.slo = scenario.slo;
   replay.max_tokens = scenario.workload.max_output_tokens;
-  replay.ending = replay_ending;
+  replay.ending = [&watch] { return watch.silent() ? loadgen::Ending::AtOnce : replay_ending(); };
   replay.drain = Span::from_seconds(flags.drain_s);
   const auto classes = config::make_service(scenario, plan->recipe.recipe.classes).classes;
   const auto made_hint = systems::make_length_hint(plan->recipe.recipe, classes, scenario.seed);
@@ -421,6 +428,9 @@ Result<int> up(const UpFlags& flags) {
     if (!read) want_end();
   });
   if (!report) return std::unexpected(report.error());
+  if (watch.silent() && fleet.dead() == nullptr) {
+    return external_failure("gateway", fmt::format("has not answered for {:.0f} s", Watch::kSilence.seconds()));
+  }
   if (report->interrupted) {  // the same arrivals, not those that Ctrl-C kept back
     if (auto compared = compare_with(*plan, flags, report->sent); !compared) return std::unexpected(compared.error());
   }
@@ -443,8 +453,8 @@ Result<int> up(const UpFlags& flags) {
 
 void add_up(Command app, int& exit_code) {
   auto flags = std::make_shared<UpFlags>();
-  Command command =
-      app.add_subcommand("up", "gateway, agent and an emulated fleet in real time, with a trace replayed against them");
+  Command command = app.add_subcommand(
+      "up", "Run gateway, agent and an emulated fleet in real time, with a trace replayed against them");
   command.add_option("--config", flags->config, "name or file of a scenario").capture_default_str();
   command.add_option("--recipe", flags->recipe, "name or file of a recipe").capture_default_str();
   command.add_option("--for", flags->duration, "duration, such as 60s or 5m; default: to the trace's end or Ctrl-C");

@@ -70,6 +70,9 @@ int validate(const ValidateFlags& flags) {
     return fail(
         {ErrorKind::BadInput, "--out " + file, "must end in .md, .html or .csv, which determines what is written"});
   }
+  for (const std::string& file : flags.out) {
+    if (const auto ok = check_writable(file); !ok) return fail(ok.error());
+  }
   const Result<fidelity::Catalog> catalog = reproduce::load_catalog(config::project());
   if (!catalog) return fail(catalog.error());
   const auto seen = reproduce::load_seen_rows(config::project());
@@ -115,11 +118,9 @@ void add_validate(Command app, int& exit_code) {
   Command command = app.add_subcommand("validate", "Compare the simulated hardware with every measurement we know");
   auto flags = std::make_shared<ValidateFlags>();
   command.add_option("--data", flags->data, "Folder of the data sets, any subset of them (default: WATTLE_DATA)");
-  command
-      .add_option("-o,--out", flags->out,
-                  "Files to write, by suffix: .md the page docs/validation.md, .html a page with scatter plots, "
-                  ".csv all rows; repeatable")
-      .allow_extra_args(false);
+  command.add_option("-o,--out", flags->out,
+                     "Files to write, by suffix: .md the page docs/validation.md, .html a page with scatter plots, "
+                     ".csv all rows; repeatable");
   command.add_option("--threads", flags->threads, "Threads; the result does not depend on it").capture_default_str();
   command.add_flag("--json", flags->json, "Print one JSON object");
   command.callback([flags, &exit_code] { exit_code = validate(*flags); });

@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include <unistd.h>
+
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -45,6 +47,18 @@ Result<void> write_file(const std::string& path, std::string_view bytes) {
   const bool closed = std::fclose(file.release()) == 0;
   if (!written || !closed) return external_failure(path, "was not written to its end; is the disk full?");
   return {};
+}
+
+Result<void> check_writable(const std::string& path) {
+  namespace fs = std::filesystem;
+  std::error_code none;
+  const fs::path folder = fs::path(path).parent_path();
+  if (fs::is_directory(path, none)) {
+    errno = EISDIR;
+  } else if (::access(fs::exists(path, none) ? path.c_str() : folder.empty() ? "." : folder.c_str(), W_OK) == 0) {
+    return {};
+  }
+  return external_failure(path, fmt::format("cannot be written ({})", std::strerror(errno)));
 }
 
 Result<void> replace_file(const std::string& path, std::string_view bytes) {

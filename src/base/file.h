@@ -13,6 +13,8 @@ namespace wattle {
 
 /// Writes over the file; an error may leave part of it. Errors: External, where = path.
 [[nodiscard]] Result<void> write_file(const std::string& path, std::string_view bytes);
+/// Whether write_file() could open the file, asked before work that takes time; makes nothing. Errors: as write_file().
+[[nodiscard]] Result<void> check_writable(const std::string& path);
 /// Replaces the file in one step: a reader finds all of it or what was there before, which an error leaves as it was.
 /// One writer at a time. Pipes and terminals are written to directly. Errors: External, where = path.
 [[nodiscard]] Result<void> replace_file(const std::string& path, std::string_view bytes);

@@ -97,6 +97,12 @@ Result<void> StateFile::write(const std::set<std::string>& uuids) const {
 }
 
 Result<FileLock> lock_state(const std::string& state_path, int patience_s) {
+  std::error_code none;
+  const auto folder = std::filesystem::path(state_path).parent_path();
+  if (!folder.empty() && !std::filesystem::is_directory(folder, none)) {
+    return external_failure(state_path,
+                            "there is no folder " + folder.string() + "; make it, or name another file with --state");
+  }
   return FileLock::take(state_path + ".lock", "another agent, or the guardian of one that died, still has these GPUs",
                         patience_s);
 }

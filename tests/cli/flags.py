@@ -89,6 +89,37 @@ def unknown_flag() -> None:
     check(done.returncode == 2 and "scenario" in done.stderr, done)
 
 
+def a_value_does_not_swallow_what_follows() -> None:
+    done = run("sim", "--set", "workload.requests=20", "--only", "--recipe", "static-max", "synthetic-poisson")
+    check(done.returncode == 0 and "20 requests" in done.stdout, done)
+
+
+def a_comparison_has_its_saving_in_json() -> None:
+    done = run("sim", "synthetic-poisson", "--recipe", "static-max", "--recipe", "static-sweet", "--set", "workload.requests=200", "--json")
+    first, second = json.loads(done.stdout)["runs"]
+    check(first["saved"] == 0 and 0.05 < second["saved"] < 0.95, (first["saved"], second["saved"]))
+
+
+def names_of_nothing() -> None:
+    done = run("simm", "synthetic-poisson")
+    check(done.returncode == 2 and "simm: there is no such subcommand" in done.stderr, done)
+    done = run("config", "check", "/nonexistent/x.toml")
+    check(done.returncode == 2 and done.stderr == "wattle: /nonexistent/x.toml: no such file\n", done)
+
+
+def folders_that_are_not_there() -> None:
+    """Reported before the work, not after it; a folder of pages is made."""
+    with tempfile.TemporaryDirectory() as folder:
+        missing = f"{folder}/missing/x"
+        for words in (("reproduce", "freesh", "--section", "day", "-o", missing), ("validate", "--out", missing + ".md"),
+                      ("profile", "--simulated", "synthetic-poisson", "--out", missing),
+                      ("forecast", "length", "train", "--data", "/nonexistent", "--out", missing)):
+            done = run(*words)
+            check(done.returncode == 3 and done.stdout == "" and len(done.stderr.splitlines()) == 1 and missing in done.stderr, done)
+        done = run("man", "--out", f"{folder}/man/pages")
+        check(done.returncode == 0 and pathlib.Path(folder, "man/pages/wattle-sim.1").exists(), done)
+
+
 def full_disk() -> None:
     for arguments in (("recipes",), ("sim", "synthetic-poisson", "--set", "workload.requests=20", "--json"), ("--version",)):
         with open("/dev/full", "w") as full:
@@ -484,7 +515,8 @@ def replay_without_answers() -> None:
     server.shutdown()
 
 
-for test in (version, a_temporary_folder_that_is_not_there, a_profile_in_a_folder_of_ones_own, pools_of_windows, unknown_flag, full_disk, faults_of_what_is_not_there, keys_that_nothing_reads, units_are_said_once, recipes_are_named, runs_of_nothing,
+for test in (version, a_temporary_folder_that_is_not_there, a_profile_in_a_folder_of_ones_own, pools_of_windows, unknown_flag, a_value_does_not_swallow_what_follows, a_comparison_has_its_saving_in_json,
+             names_of_nothing, folders_that_are_not_there, full_disk, faults_of_what_is_not_there, keys_that_nothing_reads, units_are_said_once, recipes_are_named, runs_of_nothing,
              who_plans_by_a_profile_needs_no_maximum_load, less_work_is_no_saving,
              who_kept_everything, objectives_nobody_stated, a_cost_without_a_price, a_carbon_of_no_known_intensity, gaps_of_a_tier, one_folder_each, a_refusal_comes_before_the_first_run, beside_the_scenario, values_out_of_bounds, nothing_is_ignored,
              deployments_are_checked_by_what_would_run, no_metrics, outputs, replay_without_answers):
