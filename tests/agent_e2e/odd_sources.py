@@ -79,9 +79,10 @@ source_timeout_s = 1
         for zone, why in (("early", "begins at"), ("stale", "ended"), ("kg", "kg/kWh"), ("busy", "after 60 s"), ("hangs", "imeout")):
             eventually(f"{zone} is unknown for a reason that is logged", lambda: lines(zone, why) and not known(zone))
             assert f'site_intensity_grams_per_kwh{{site="{zone}"}}' not in get(at["admin"] + "/metrics"), zone
-        eventually("a text of its own for each answer", lambda: len(asked["noisy"]) >= 20)
+        eventually("a text of its own for each answer", lambda: len(asked.get("noisy", [])) >= 20)
         assert len(lines("noisy", "no answer")) <= 4, lines("noisy", "")
         assert len(asked["busy"]) == 1, "it asked to be left alone"
+        eventually("it has been asked", lambda: asked.get("away"))
         assert not known("away")
         recovered.set()
         eventually("what has recovered is known", lambda: known("away"))
