@@ -24,25 +24,24 @@ Result<std::string> key_of(const std::string& key_file, Source source) {
 }
 
 Result<std::string> fetch(const feeds::Query& query, const feeds::HttpRequest& request, Span timeout,
-                          const std::stop_token& stop) {
+                          const std::stop_token& stop, Span& wait) {
   auto answer = http_get(request.url, request.headers, request.basic, timeout, stop);
   if (!answer) return std::unexpected(answer.error());
   if (answer->status != 200) {
+    wait = answer->retry_after;
     return std::unexpected(feeds::refused(query, answer->status, answer->retry_after, answer->body));
   }
   return std::move(answer->body);
 }
 
-}  // namespace
-
-Result<feeds::Feed> ask_source(const feeds::Query& query, const std::string& key_file, Span timeout,
-                               const std::stop_token& stop) {
+Result<feeds::Feed> ask(const feeds::Query& query, const std::string& key_file, Span timeout,
+                        const std::stop_token& stop, Span& wait) {
   auto key = key_of(key_file, query.source);
   if (!key) return std::unexpected(key.error());
   if (query.source == Source::WattTime && key->find(':') != std::string::npos) {
     const auto login = feeds::watttime_login(*key, query.base_url);
     if (!login) return std::unexpected(login.error());
-    const auto said = fetch(query, *login, timeout, stop);
+    const auto said = fetch(query, *login, timeout, stop, wait);
     if (!said) return std::unexpected(said.error());
     auto token = feeds::watttime_token(*said, login->url);
     if (!token) return std::unexpected(token.error());
@@ -50,12 +49,21 @@ Result<feeds::Feed> ask_source(const feeds::Query& query, const std::string& key
   }
   const auto request = feeds::request_for(query, *key);
   if (!request) return std::unexpected(request.error());
-  const auto said = fetch(query, *request, timeout, stop);
+  const auto said = fetch(query, *request, timeout, stop, wait);
   if (!said) return std::unexpected(said.error());
   auto feed = feeds::parse_answer(query, *said, request->url);
   // a bad response is the server's fault, not the caller's
   if (!feed) return external_failure(feed.error().where, feed.error().what);
   return feed;
+}
+
+}  // namespace
+
+SourceAnswer ask_source(const feeds::Query& query, const std::string& key_file, Span timeout,
+                        const std::stop_token& stop) {
+  Span wait;
+  auto feed = ask(query, key_file, timeout, stop, wait);
+  return {std::move(feed), wait};
 }
 
 }  // namespace wattle::apps

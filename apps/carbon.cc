@@ -90,7 +90,7 @@ Result<Feed> feed_of(const CarbonFlags& flags) {
   if ((asks && *source == Source::ElectricityMaps) || !flags.scope.empty()) wanted.scope = query->scope;
   Result<Feed> feed;
   if (asks) {
-    feed = ask_source(*query, flags.key_file, Span::from_seconds(flags.timeout_s));
+    feed = ask_source(*query, flags.key_file, Span::from_seconds(flags.timeout_s)).feed;
   } else {
     if (auto ok = check_file_flags(flags, source.has_value()); !ok) return std::unexpected(ok.error());
     const auto text = read_file(flags.file);

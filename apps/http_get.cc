@@ -3,13 +3,14 @@
 #include <curl/curl.h>
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <memory>
-#include <string_view>
 
 namespace wattle::apps {
 
 namespace {
-constexpr std::size_t kMostBytes = std::size_t{64} << 20;
+/// The longest legitimate one, PJM's 50,000 rows, takes 5.
+constexpr std::size_t kMostBytes = std::size_t{8} << 20;
 
 std::size_t take_body(char* bytes, std::size_t size, std::size_t count, void* body) {
   auto& text = *static_cast<std::string*>(body);
@@ -18,17 +19,6 @@ std::size_t take_body(char* bytes, std::size_t size, std::size_t count, void* bo
   return size * count;
 }
 
-std::size_t take_header(char* bytes, std::size_t size, std::size_t count, void* retry_after) {
-  std::string_view line(bytes, size * count);
-  constexpr std::string_view kName = "retry-after:";
-  if (line.size() > kName.size() && curl_strnequal(line.data(), kName.data(), kName.size()) != 0) {
-    line.remove_prefix(kName.size());
-    while (!line.empty() && line.front() == ' ') line.remove_prefix(1);
-    while (!line.empty() && (line.back() == '\r' || line.back() == '\n')) line.remove_suffix(1);
-    *static_cast<std::string*>(retry_after) = line;
-  }
-  return size * count;
-}
 int keep_on(void* stop, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
   return static_cast<const std::stop_token*>(stop)->stop_requested() ? 1 : 0;
 }
@@ -53,18 +43,19 @@ Result<HttpAnswer> http_get(const std::string& url, const std::vector<std::strin
   curl_easy_setopt(curl.get(), CURLOPT_ACCEPT_ENCODING, "");
   curl_easy_setopt(curl.get(), CURLOPT_WRITEFUNCTION, &take_body);
   curl_easy_setopt(curl.get(), CURLOPT_WRITEDATA, static_cast<void*>(&answer.body));
-  curl_easy_setopt(curl.get(), CURLOPT_HEADERFUNCTION, &take_header);
-  curl_easy_setopt(curl.get(), CURLOPT_HEADERDATA, static_cast<void*>(&answer.retry_after));
   curl_easy_setopt(curl.get(), CURLOPT_NOPROGRESS, 0L);
   curl_easy_setopt(curl.get(), CURLOPT_XFERINFOFUNCTION, &keep_on);
   curl_easy_setopt(curl.get(), CURLOPT_XFERINFODATA, const_cast<void*>(static_cast<const void*>(&stop)));
   if (const CURLcode failed = curl_easy_perform(curl.get()); failed != CURLE_OK) {
-    const char* why = failed == CURLE_WRITE_ERROR ? "the answer is larger than 64 MiB" : curl_easy_strerror(failed);
+    const char* why = failed == CURLE_WRITE_ERROR ? "the answer is larger than 8 MiB" : curl_easy_strerror(failed);
     return external_failure(url, why);
   }
   long status = 0;
   curl_easy_getinfo(curl.get(), CURLINFO_RESPONSE_CODE, &status);
   answer.status = static_cast<int>(status);
+  curl_off_t retry_after_s = 0;
+  curl_easy_getinfo(curl.get(), CURLINFO_RETRY_AFTER, &retry_after_s);
+  answer.retry_after = Span::s(std::clamp<curl_off_t>(retry_after_s, 0, 86'400));
   return answer;
 }
 

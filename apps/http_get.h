@@ -13,10 +13,10 @@ namespace wattle::apps {
 struct HttpAnswer {
   int status = 0;
   std::string body;
-  std::string retry_after;  ///< that header, or ""
+  Span retry_after;  ///< that header, in seconds or as a date; 0: none
 };
 
-/// `basic` is "user:password" or "". Follows no redirect (credentials stay with their host) and reads at most 64 MiB.
+/// `basic` is "user:password" or "". Follows no redirect (credentials stay with their host) and reads at most 8 MiB.
 /// Errors (External, where = the URL): no connection, a bad certificate, no response within `timeout`, `stop` requested
 /// (noticed within a second).
 [[nodiscard]] Result<HttpAnswer> http_get(const std::string& url, const std::vector<std::string>& headers,

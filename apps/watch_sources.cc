@@ -14,6 +14,9 @@ namespace wattle::apps {
 namespace {
 /// PJM publishes its values hours later.
 constexpr Span kHistory = Span::s(6 * 3600);
+constexpr Span kLongestWait = Span::s(3600);  ///< whatever a source asks for
+constexpr Span kFirstPace = Span::s(5);
+constexpr Span kLastPace = Span::s(3600);
 
 feeds::Query question(feeds::Query query, Instant wall) {
   if (query.source != feeds::Source::Pjm) return query;
@@ -26,12 +29,21 @@ feeds::Query question(feeds::Query query, Instant wall) {
 
 void log_warning(const std::string& line) { net::log_line(net::LogLevel::Warning, line); }
 
+bool LinePace::take(Instant now) {
+  if (now < next_) return false;
+  const bool quiet = next_ == Instant(std::numeric_limits<std::int64_t>::min()) || now - next_ > wait_;
+  wait_ = quiet ? kFirstPace : std::min(wait_ * 2, kLastPace);
+  next_ = now + wait_;
+  return true;
+}
+
 SourceWatch::SourceWatch(std::vector<config::SiteSource> sources, std::int64_t origin_ns, Take take)
     : origin_ns_(origin_ns), take_(std::move(take)) {
-  for (auto& source : sources) {
-    all_.push_back(
-        {std::move(source), std::nullopt, carbon::IntensitySeries::unknown(GramsPerKwh()), Instant(), "", {}});
-  }
+  for (auto& source : sources) all_.push_back({.source = std::move(source)});
+}
+
+SourceWatch::~SourceWatch() {
+  for (auto& thread : threads_) thread.request_stop();  // all, before the first is waited for
 }
 
 Instant SourceWatch::now() const {
@@ -41,18 +53,16 @@ Instant SourceWatch::now() const {
 
 void SourceWatch::ask(Watched& watched, const std::stop_token& stop) {
   const auto& source = watched.source;
-  watched.next = net::steady_now() + source.refresh;  // steady clock, so setting the time of day has no effect
-  auto feed = ask_source(question(source.query, now() + Span(origin_ns_)), source.key_file, source.timeout, stop);
+  const Instant asked = net::steady_now();  // steady, so setting the time of day has no effect
+  auto [feed, wait] =
+      ask_source(question(source.query, now() + Span(origin_ns_)), source.key_file, source.timeout, stop);
+  if (stop.stop_requested()) return;
+  watched.next = asked + std::max(source.refresh, std::min(wait, kLongestWait));
   if (feed) {
     if (auto ok = feeds::check_label(feed->label(), source.wanted); !ok) feed = std::unexpected(ok.error());
   }
-  if (stop.stop_requested()) return;
-  const std::string problem = feed ? "" : feed.error().message();
-  if (!problem.empty() && problem != watched.problem) {
-    net::log_line(net::LogLevel::Warning, "a carbon source has no answer",
-                  {{"source", std::string_view(source.name)}, {"what", std::string_view(problem)}});
-  }
-  watched.problem = problem;
+  watched.problem = feed ? "" : feed.error().message();
+  log_problem(watched);
   if (!feed) return;
   if (watched.said) {
     watched.said->update(*feed);
@@ -68,44 +78,54 @@ void SourceWatch::ask(Watched& watched, const std::stop_token& stop) {
   watched.known = std::move(series);
 }
 
-/// Says when knowledge begins and ends: a value grows too old without any answer.
-void SourceWatch::look(Watched& watched) {
-  const bool known = watched.known.covers(now());
-  if (watched.was_known == known) return;
-  watched.was_known = known;
+void SourceWatch::log_problem(Watched& watched) {
+  if (watched.problem == watched.logged_problem || !watched.problem_lines.take(net::steady_now())) return;
+  watched.logged_problem = watched.problem;
   const std::string_view name(watched.source.name);
-  if (known) return net::log_line(net::LogLevel::Info, "a site's carbon intensity is known", {{"source", name}});
-  net::log_line(net::LogLevel::Warning,
-                "a site's carbon intensity is unknown: plans leave carbon out, and the books say so",
+  if (watched.problem.empty())
+    return net::log_line(net::LogLevel::Info, "a carbon source answers again", {{"source", name}});
+  net::log_line(net::LogLevel::Warning, "a carbon source has no answer",
                 {{"source", name}, {"what", std::string_view(watched.problem)}});
 }
 
-void SourceWatch::ask_due(const std::stop_token& stop) {
-  {
-    std::vector<std::jthread> asking;  // a source that is slow keeps no other one waiting
-    for (Watched& watched : all_) {
-      if (net::steady_now() >= watched.next) asking.emplace_back([this, &watched, &stop] { ask(watched, stop); });
-    }
+/// Says when knowledge begins and ends: a value grows too old without any answer.
+void SourceWatch::log_known(Watched& watched) {
+  const bool known = watched.known.covers(now());
+  if (watched.logged_known == known || !watched.known_lines.take(net::steady_now())) return;
+  watched.logged_known = known;
+  const std::string_view name(watched.source.name);
+  if (known) return net::log_line(net::LogLevel::Info, "a site's carbon intensity is known", {{"source", name}});
+  std::string why = watched.problem;
+  if (why.empty() && watched.said) {  // it answers, and of another time
+    const auto at = watched.said->at(now() + Span(origin_ns_), watched.source.max_age);
+    if (!at) why = at.error().reason;
   }
-  for (Watched& watched : all_) look(watched);
+  net::log_line(net::LogLevel::Warning,
+                "a site's carbon intensity is unknown: plans leave carbon out, and the books say so",
+                {{"source", name}, {"what", std::string_view(why)}});
 }
 
 void SourceWatch::ask_all() {
-  for (Watched& watched : all_) watched.next = Instant(std::numeric_limits<std::int64_t>::min());
-  ask_due({});
+  {
+    std::vector<std::jthread> asking;
+    for (Watched& watched : all_) asking.emplace_back([this, &watched] { ask(watched, {}); });
+  }
+  for (Watched& watched : all_) log_known(watched);
 }
 
 void SourceWatch::start() {
-  if (all_.empty()) return;
-  thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
+  for (Watched& watched : all_) {
+    threads_.emplace_back([this, &watched](const std::stop_token& stop) { run(watched, stop); });
+  }
 }
 
-void SourceWatch::run(const std::stop_token& stop) {
+void SourceWatch::run(Watched& watched, const std::stop_token& stop) {
   constexpr auto kTurn = std::chrono::milliseconds(100);
   std::mutex idle;
   std::condition_variable_any wake;
   while (!stop.stop_requested()) {
-    ask_due(stop);
+    if (net::steady_now() >= watched.next) ask(watched, stop);
+    log_known(watched);
     std::unique_lock lock(idle);
     wake.wait_for(lock, stop, kTurn, [] { return false; });
   }

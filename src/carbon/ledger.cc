@@ -139,6 +139,12 @@ Ledger::Rates Ledger::rates_at(SiteId site, Instant at) const {
           rates.electricity.covers(there)};
 }
 
+std::optional<GramsPerKwh> Ledger::intensity(SiteId site, Instant at) const {
+  const SiteRates& rates = sites_[static_cast<std::size_t>(site.value())];
+  const Instant there = at + (rates.by_time_of_day ? ahead_ : Span());
+  return rates.intensity.covers(there) ? std::optional(rates.intensity.at(there)) : std::nullopt;
+}
+
 void Ledger::book(Meter& meter, Span span) {
   const Rates& rates = meter.rates;
   const auto booking = [&](Picojoules e, Span gpus) {

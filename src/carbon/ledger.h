@@ -260,6 +260,8 @@ class Ledger {
   /// That are there.
   [[nodiscard]] std::size_t instances() const { return meters_.size(); }
   [[nodiscard]] const std::vector<SiteRates>& sites() const { return sites_; }
+  /// What a site's energy is booked at; none: its intensity is unknown.
+  [[nodiscard]] std::optional<GramsPerKwh> intensity(SiteId site, Instant at) const;
   [[nodiscard]] const Usage& usage() const { return usage_; }
   /// Over all models, and of one.
   [[nodiscard]] std::map<TenantId, Usage> by_tenant() const { return summed(tenants_); }

@@ -14,6 +14,8 @@ namespace wattle::feeds {
 namespace {
 /// No grid's average is above its worst plant (lignite: about 1,200 g/kWh); a coal grid in lbs/MWh is.
 constexpr double kHighestAverage = 1500.0;
+/// No plant's life cycle is below (nuclear: about 5); any grid's in kg/kWh is, and what stands for "no data" is 0.
+constexpr double kLowestLifecycle = 2.0;
 /// Congestion multiplies a locational marginal rate; FREESH's data reach -3,800 g/kWh.
 constexpr double kHighestMarginal = 10'000.0;
 constexpr Span kShortestStep = Span::s(1);
@@ -124,7 +126,8 @@ void Feed::update(const Feed& newer) {
 
 Result<void> FeedBuilder::check_values(const std::string& name) {
   const bool average = feed_.label_.kind == IntensityKind::Average;
-  const double low = average ? 0.0 : -kHighestMarginal;
+  const bool lifecycle = feed_.label_.scope == EmissionScope::Lifecycle;
+  const double low = !average ? -kHighestMarginal : lifecycle ? kLowestLifecycle : 0.0;
   const double high = average ? kHighestAverage : kHighestMarginal;
   std::int64_t not_numbers = 0;
   for (Reading& reading : feed_.readings_) {
@@ -136,7 +139,7 @@ Result<void> FeedBuilder::check_values(const std::string& name) {
     } else if (v < low || v > high) {
       return bad_input(name,
                        fmt::format("has {:g} g/kWh at {}; {} intensity lies within {:g} and {:g} (are these "
-                                   "lbs/MWh, or another unit?)",
+                                   "lbs/MWh, kg/kWh, or another unit?)",
                                    v, format_timestamp(reading.from.ns()), text_of(feed_.label_.kind), low, high));
     }
   }

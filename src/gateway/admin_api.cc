@@ -113,6 +113,11 @@ std::string AdminApi::metrics_text() {
     extras.tokens = core.tokens();
     report_to_command_ns = control_.report_to_command_ns();
     extras.used = ledger_.consumption([this](TenantId tenant) { return tenants_.name_of(tenant); });
+    for (std::size_t n = 0; n < options_.sites.size(); ++n) {
+      if (options_.sites[n].name.empty()) continue;
+      const SiteId site(static_cast<std::int32_t>(n));
+      extras.intensities.push_back({options_.sites[n].name, ledger_.ledger().intensity(site, now)});
+    }
     extras.unmetered_workers = workers_.unmetered(core, now);
     extras.foreign_workers = workers_.foreign();
     extras.unmetered_requests = ledger_.unmetered_requests();

@@ -254,7 +254,7 @@ std::string GatewayMetrics::text(const journal::RequestCounts& counts, const std
   number("wattle_gateway_unmetered_requests_total", "counter",
          "Requests that left and whose energy nobody metered, or not in full: an agent was away",
          extras.unmetered_requests);
-  return out + usage_metrics(extras.used, extras.by_model);
+  return out + usage_metrics(extras.used, extras.by_model) + intensity_metrics(extras.intensities);
 }
 
 }  // namespace wattle::gateway

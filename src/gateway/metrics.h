@@ -12,6 +12,7 @@
 #include "gateway/loop_metrics.h"
 #include "gateway/request_observer.h"
 #include "gateway/strand.h"
+#include "gateway/usage_metrics.h"
 #include "journal/summary.h"
 #include "predict/length_belief.h"
 #include "predict/length_learner.h"
@@ -54,6 +55,7 @@ class GatewayMetrics {
     predict::LengthLearnerCounts length_fits;
     journal::TokenCounts tokens;
     journal::Consumption used;
+    std::vector<SiteIntensity> intensities;  ///< of sites that have a name
     std::int64_t unmetered_requests = 0;
     std::int64_t unmetered_workers = 0;
     std::int64_t foreign_workers = 0;

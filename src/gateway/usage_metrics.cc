@@ -77,6 +77,25 @@ std::string escaped_label(std::string_view value) {
   return out;
 }
 
+std::string intensity_metrics(std::span<const SiteIntensity> sites) {
+  if (sites.empty()) return "";
+  std::string known =
+      "# HELP wattle_gateway_site_intensity_known 1: a site's carbon intensity is known now; 0: its energy counts as "
+      "of "
+      "unknown carbon\n# TYPE wattle_gateway_site_intensity_known gauge\n";
+  std::string grams =
+      "# HELP wattle_gateway_site_intensity_grams_per_kwh What a site's energy is booked at now; no sample while it is "
+      "unknown\n# TYPE wattle_gateway_site_intensity_grams_per_kwh gauge\n";
+  for (const SiteIntensity& site : sites) {
+    const std::string label = fmt::format("{{site=\"{}\"}}", escaped_label(site.name));
+    fmt::format_to(std::back_inserter(known), "wattle_gateway_site_intensity_known{} {}\n", label, site.now ? 1 : 0);
+    if (!site.now) continue;
+    fmt::format_to(std::back_inserter(grams), "wattle_gateway_site_intensity_grams_per_kwh{} {}\n", label,
+                   site.now->value());
+  }
+  return known + grams;
+}
+
 std::string usage_metrics(const journal::Consumption& used, std::span<const control::ModelUsage> models) {
   Families out;
   // An engine serves all models that clients may ask for: only requests' shares are a model's.

@@ -51,6 +51,17 @@ TEST(UsageMetrics, HaveASampleForEachModelsTenantsAndClasses) {
   EXPECT_EQ(text.find("tenant_cost_usd{model=\"m\",tenant=\"\"}"), std::string::npos) << "unknown";
 }
 
+TEST(UsageMetrics, AnUnknownIntensityIsNotZero) {
+  const std::vector<SiteIntensity> sites = {{"north", GramsPerKwh(302.5)}, {"south", std::nullopt}};
+  const std::string text = intensity_metrics(sites);
+  for (const char* line : {"\nwattle_gateway_site_intensity_known{site=\"north\"} 1\n",
+                           "\nwattle_gateway_site_intensity_known{site=\"south\"} 0\n",
+                           "\nwattle_gateway_site_intensity_grams_per_kwh{site=\"north\"} 302.5\n"}) {
+    EXPECT_NE(text.find(line), std::string::npos) << line << "\n" << text;
+  }
+  EXPECT_EQ(text.find("kwh{site=\"south\"}"), std::string::npos) << text;
+}
+
 TEST(UsageMetrics, LeaveOutWhatNobodyMetered) {
   journal::Consumption used;
   used.energy = {Joules(kUnknown), Joules(kUnknown), Joules(kUnknown), Joules(kUnknown), Joules(kUnknown),

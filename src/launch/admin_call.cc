@@ -7,12 +7,20 @@ namespace wattle::launch {
 
 namespace {
 
+constexpr std::size_t kMostBytes = std::size_t{8} << 20;
+
 class Collect final : public net::ResponseHandler {
  public:
   Collect(std::string place, std::string body) : place_(std::move(place)), sent(std::move(body)) {}
   void on_head(int status, const net::HeaderFields&, std::int64_t) override { answer_.status = status; }
-  void on_body(std::string_view bytes) override { answer_.body += bytes; }
-  void on_end() override { done.set_value(std::move(answer_)); }
+  void on_body(std::string_view bytes) override {
+    too_large_ = too_large_ || answer_.body.size() + bytes.size() > kMostBytes;
+    if (!too_large_) answer_.body += bytes;
+  }
+  void on_end() override {
+    if (too_large_) return done.set_value(external_failure(place_, "the answer is larger than 8 MiB"));
+    done.set_value(std::move(answer_));
+  }
   void on_failure(net::CallFailure failure) override {
     done.set_value(external_failure(place_, net::text_of(failure)));
   }
@@ -20,6 +28,7 @@ class Collect final : public net::ResponseHandler {
  private:
   std::string place_;
   AdminAnswer answer_;
+  bool too_large_ = false;  ///< the rest is read and dropped, for as long as a call may take
 
  public:
   std::string sent;  ///< lent to the client until the last call

@@ -25,7 +25,8 @@ class AdminCaller {
   void set_token(std::string_view token) {
     authorization_ = token.empty() ? std::string() : "Authorization: Bearer " + std::string(token) + "\r\n";
   }
-  /// `base` as in "http://127.0.0.1:8001". Errors: a URL that does not resolve; no answer within two seconds.
+  /// `base` as in "http://127.0.0.1:8001". Errors: a URL that does not resolve; no answer within two seconds, or one
+  /// above 8 MiB.
   [[nodiscard]] Result<AdminAnswer> call(const std::string& base, std::string_view method, std::string_view target,
                                          std::string body = "");
 

@@ -39,6 +39,8 @@ class Provider(http.server.BaseHTTPRequestHandler):
                 return self.answer(401, {"error": "Invalid auth-token"})
             if zone == "BUSY":
                 return self.answer(429, "slow down", Retry_After="7")
+            if zone == "HUGE":
+                return self.answer(200, "[" + "0," * (5 << 20) + "0]")
             if zone == "SLOW":
                 time.sleep(3)
                 return None
@@ -90,7 +92,7 @@ def main() -> None:
         check(said["step_s"] == 3600 and said["readings"][0]["from_utc"] == "2024-01-01T00:00:00Z", "time", run)
 
         for zone, words in {"BUSY": "after 7 s", "CUT": "", "HTML": "is not JSON", "NOWHERE": "answers for zone 'FR'",
-                            "NULL": "has no value", "MOVED": "answered 302"}.items():
+                            "NULL": "has no value", "HUGE": "larger than 8 MiB", "MOVED": "answered 302"}.items():
             run = carbon(*maps, "--zone", zone)
             check(run.returncode == 3 and run.stdout == "" and words in run.stderr, f"{zone} should be refused", run)
         run = carbon(*maps, "--zone", "SLOW", "--timeout-s", "0.3")

@@ -145,6 +145,27 @@ def environment(folder: pathlib.Path, stamp: str, install) -> pathlib.Path:
     return python
 
 
+def processes_of(group: int) -> dict[int, str]:
+    """Command lines of a process group, by process id."""
+    found = {}
+    for entry in pathlib.Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            state, _, of = (entry / "stat").read_text().rsplit(") ", 1)[1].split()[:3]
+            if int(of) == group and state != "Z":
+                found[int(entry.name)] = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+    return found
+
+
+def end_group(group: int) -> None:
+    """kill -9 of all its processes but Python's resource_tracker, which removes their files in /dev/shm and then ends."""
+    while living := processes_of(group):
+        for pid, words in living.items():
+            if "resource_tracker" not in words:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+        time.sleep(0.05)
+
+
 class Engine:
     """One engine process and all it has started."""
 
@@ -155,6 +176,9 @@ class Engine:
         ours = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}  # has a vllm.py of ours
         self.process = subprocess.Popen(words, stdout=open(log, "w"), stderr=subprocess.STDOUT, start_new_session=True,
                                         env={**ours, **env})
+        # Ends it if this test is killed: only then does its standard input close while the engine lives.
+        self.keeper = subprocess.Popen([sys.executable, __file__, str(self.process.pid)], stdin=subprocess.PIPE,
+                                       start_new_session=True)
 
     def wait_until_up(self, patience_s: float) -> None:
         end = time.monotonic() + patience_s
@@ -174,23 +198,13 @@ class Engine:
 
     def processes(self) -> dict[int, str]:
         """Command lines of it and of all it has started, by process id."""
-        found = {}
-        for entry in pathlib.Path("/proc").glob("[0-9]*"):
-            with contextlib.suppress(OSError):
-                state, _, group = (entry / "stat").read_text().rsplit(") ", 1)[1].split()[:3]
-                if int(group) == self.process.pid and state != "Z":
-                    found[int(entry.name)] = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
-        return found
+        return processes_of(self.process.pid)
 
     def end(self) -> None:
-        """kill -9 of all processes but Python's resource_tracker, which removes their files in /dev/shm and then ends."""
-        while living := self.processes():
-            for pid, words in living.items():
-                if "resource_tracker" not in words:
-                    with contextlib.suppress(ProcessLookupError):
-                        os.kill(pid, signal.SIGKILL)
-            time.sleep(0.05)
+        end_group(self.process.pid)
         self.process.wait()
+        self.keeper.stdin.close()
+        self.keeper.wait()
 
 
 def llama_cpp(folder: pathlib.Path) -> pathlib.Path:
@@ -263,3 +277,8 @@ def start_vllm(python: pathlib.Path, folder: pathlib.Path, name: str, *, reports
            "VLLM_NIXL_SIDE_CHANNEL_PORT": str(side_channel), "VLLM_NIXL_SIDE_CHANNEL_HOST": "127.0.0.1",
            "PATH": f"{python.parent}:{os.environ['PATH']}"}
     return Engine(words, port, folder / f"{name}.log", env)
+
+
+if __name__ == "__main__":
+    sys.stdin.buffer.read()
+    end_group(int(sys.argv[1]))

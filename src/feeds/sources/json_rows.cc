@@ -7,6 +7,9 @@
 namespace wattle::feeds {
 
 namespace {
+constexpr int kDeepest = 32;                ///< no source's answer has more than six levels
+constexpr std::size_t kMostRows = 100'000;  ///< twice the most that is asked for
+
 /// Printable and short, whatever the other side sent.
 std::string shown(std::string_view text) {
   std::string out;
@@ -36,7 +39,13 @@ std::string complaint(const nlohmann::json& answer) {
 }  // namespace
 
 Result<nlohmann::json> parse_json(std::string_view text, const std::string& name) {
-  nlohmann::json answer = nlohmann::json::parse(text, nullptr, false);
+  bool too_deep = false;
+  const auto shallow = [&too_deep](int depth, nlohmann::json::parse_event_t, const nlohmann::json&) {
+    too_deep = too_deep || depth > kDeepest;
+    return !too_deep;
+  };
+  nlohmann::json answer = nlohmann::json::parse(text, shallow, false);
+  if (too_deep) return bad_input(name, fmt::format("is nested deeper than {} levels", kDeepest));
   if (answer.is_discarded()) return bad_input(name, fmt::format("is not JSON; it begins with '{}'", shown(text)));
   if (const std::string said = complaint(answer); !said.empty()) {
     return bad_input(name, fmt::format("is an error message of the source: {}", shown(said)));
@@ -53,6 +62,7 @@ Result<JsonAt> JsonAt::member(const char* key) const {
 
 Result<std::vector<JsonAt>> JsonAt::elements() const {
   if (!value_->is_array()) return bad("must be a list");
+  if (value_->size() > kMostRows) return bad(fmt::format("has {} rows, more than {}", value_->size(), kMostRows));
   std::vector<JsonAt> out;
   out.reserve(value_->size());
   for (std::size_t i = 0; i < value_->size(); ++i) out.emplace_back((*value_)[i], fmt::format("{}[{}]", where_, i));

@@ -14,7 +14,7 @@ std::string printable(std::string_view text, std::size_t most) {
 }
 }  // namespace
 
-Error refused(const Query& query, int status, std::string_view retry_after, std::string_view body) {
+Error refused(const Query& query, int status, Span retry_after, std::string_view body) {
   const std::string where = fmt::format("{} {}", name_of(query.source), query.zone);
   const char* variable = key_variable(query.source);
   const auto error = [&](std::string what) { return Error{ErrorKind::External, where, std::move(what)}; };
@@ -27,10 +27,9 @@ Error refused(const Query& query, int status, std::string_view retry_after, std:
   }
   if (status == 404) return error("answered 404: unknown zone or path");
   if (status == 429) {
-    return error(retry_after.empty()
+    return error(retry_after == Span()
                      ? "answered 429: too many requests; ask less often"
-                     : fmt::format("answered 429: too many requests; ask again after {}{}", printable(retry_after, 40),
-                                   retry_after.find_first_not_of("0123456789") == std::string_view::npos ? " s" : ""));
+                     : fmt::format("answered 429: too many requests; ask again after {:.0f} s", retry_after.seconds()));
   }
   if (status >= 500) return error(fmt::format("answered {}: a fault of the source; try again later", status));
   return error(fmt::format("answered {}, expected 200: {}", status, printable(body, 120)));

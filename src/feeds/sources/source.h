@@ -24,8 +24,9 @@ struct HttpRequest {
 /// The token a login answered with; it holds for 30 minutes.
 [[nodiscard]] Result<std::string> watttime_token(std::string_view json, const std::string& name);
 
-/// What an HTTP status other than 200 says, as an External error with the remedy. `retry_after`: that header, or "".
-[[nodiscard]] Error refused(const Query& query, int status, std::string_view retry_after, std::string_view body);
+/// What an HTTP status other than 200 says, as an External error with the remedy. `retry_after`: as that header states;
+/// 0: it is missing.
+[[nodiscard]] Error refused(const Query& query, int status, Span retry_after, std::string_view body);
 
 /// The answer to `query`. Errors: JSON that is not JSON or of another shape (where = "name: path"), another unit than
 /// the source's own (a percentile above all), another zone than asked for, no value at all.

@@ -243,6 +243,33 @@ TEST(CarbonAware, EmissionsForecastsAndAverages) {
             "answer[0].rating: must be a number or null");
 }
 
+TEST(ElectricityMaps, NoLifecycleIsNearZero) {
+  for (const char* value : {"0.302", "0", "1.9"}) {  // kg/kWh; what stands for "no data"
+    EXPECT_NE(
+        error_of(query(Source::ElectricityMaps, "DE"),
+                 std::string(R"({"zone":"DE","datetime":"2024-01-01T00:00:00Z","emissionFactorType":"lifecycle",)") +
+                     R"("carbonIntensity":)" + value + "}")
+            .find("kg/kWh"),
+        std::string::npos)
+        << value;
+  }
+  Query direct = query(Source::ElectricityMaps, "DE");
+  direct.scope = EmissionScope::Direct;
+  EXPECT_EQ(must(direct, R"({"zone":"DE","carbonIntensity":0,"datetime":"2024-01-01T00:00:00Z",
+    "emissionFactorType":"direct"})")
+                .at(utc("2024-01-01 00:10:00"))
+                ->value.value(),
+            0.0);
+}
+
+TEST(Answers, HaveBounds) {
+  std::string rows = "[0";
+  for (int i = 0; i < 100'000; ++i) rows += ",0";
+  EXPECT_NE(error_of(query(Source::CarbonAware, "x"), rows + "]").find("100001 rows"), std::string::npos);
+  const std::string deep = std::string(1'000'000, '[') + std::string(1'000'000, ']');
+  EXPECT_NE(error_of(query(Source::CarbonAware, "x"), deep).find("nested deeper"), std::string::npos);
+}
+
 TEST(Requests, KeysTravelInHeadersOnly) {
   Query q = query(Source::ElectricityMaps, "US CAL&CISO");
   q.wish = Wish::History;
@@ -287,12 +314,12 @@ TEST(Requests, WhatCannotBeAsked) {
 
 TEST(Requests, StatusesSayWhatToDo) {
   const Query q = query(Source::ElectricityMaps, "DE");
-  EXPECT_EQ(refused(q, 401, "", "").kind, ErrorKind::External);
-  EXPECT_NE(refused(q, 401, "", "").what.find("ELECTRICITY_MAPS_TOKEN"), std::string::npos);
-  EXPECT_NE(refused(q, 429, "30", "").what.find("after 30 s"), std::string::npos);
-  EXPECT_NE(refused(q, 503, "", "").what.find("fault of the source"), std::string::npos);
-  EXPECT_NE(refused(q, 404, "", "").what.find("zone"), std::string::npos);
-  EXPECT_NE(refused(q, 418, "", "tea\n").what.find("tea "), std::string::npos);
+  EXPECT_EQ(refused(q, 401, Span(), "").kind, ErrorKind::External);
+  EXPECT_NE(refused(q, 401, Span(), "").what.find("ELECTRICITY_MAPS_TOKEN"), std::string::npos);
+  EXPECT_NE(refused(q, 429, Span::s(30), "").what.find("after 30 s"), std::string::npos);
+  EXPECT_NE(refused(q, 503, Span(), "").what.find("fault of the source"), std::string::npos);
+  EXPECT_NE(refused(q, 404, Span(), "").what.find("zone"), std::string::npos);
+  EXPECT_NE(refused(q, 418, Span(), "tea\n").what.find("tea "), std::string::npos);
 }
 
 }  // namespace wattle::feeds
