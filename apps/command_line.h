@@ -52,7 +52,7 @@ class Flag {
   Flag& check(const Check& check);
   Flag& capture_default_str();  ///< help shows the variable's value of now
   Flag& default_str(const std::string& text);
-  Flag& delimiter(char between);         ///< of a list given as one argument
+  Flag& delimiter(char between);  ///< of a list given as one argument
   Flag& excludes(const Flag& other);
   Flag& description(const std::string& help);
 
