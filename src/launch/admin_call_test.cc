@@ -9,12 +9,12 @@ namespace {
 
 TEST(AdminCaller, BoundsAnAnswer) {
   const std::string piece(1 << 20, 'x');
-  int pieces = 8;
+  std::size_t pieces = 8;
   net::RawServer server([&](int, int fd) {
     net::RawServer::read_request(fd, "GET");
     net::RawServer::say(fd, "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: " +
                                 std::to_string(pieces * piece.size()) + "\r\n\r\n");
-    for (int i = 0; i < pieces; ++i) net::RawServer::say(fd, piece);
+    for (std::size_t i = 0; i < pieces; ++i) net::RawServer::say(fd, piece);
   });
   AdminCaller caller;
   const auto whole = caller.call(server.url(), "GET", "/");
