@@ -42,7 +42,7 @@ Span prompt_time(const InstanceView& at, std::int64_t prompt_tokens, const Reque
   if (beliefs.latency != nullptr) {
     const PromptSteps its = prompt_steps(*at.spec, at.step.shape, 1, prompt_tokens);
     const Span longest = beliefs.latency->step_time(its.step, clock);
-    return Span::from_seconds(std::clamp(longest.seconds() * static_cast<double>(its.steps), 0.0, 1e6));
+    return Span::from_seconds(std::clamp(longest.seconds() * its.steps, 0.0, 1e6));
   }
   if (beliefs.load == nullptr) return Span();
   return profiled(at, request.request_class, clock, now).ttft;

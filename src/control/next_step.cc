@@ -58,7 +58,7 @@ std::optional<std::int64_t> not_computed_yet(const PromptSteps& its, std::int64_
   constexpr double kLeast = 0.1, kLong = 2.0;
   if (spec.beliefs.latency == nullptr) return tokens;
   const MegaHertz at = clock == MegaHertz{0} ? spec.gpu.clock_max : clock;  // unknown: not locked
-  const double whole = spec.beliefs.latency->step_time(its.step, at).seconds() * static_cast<double>(its.steps);
+  const double whole = spec.beliefs.latency->step_time(its.step, at).seconds() * its.steps;
   if (whole <= 0.0) return tokens;
   if (since.seconds() > kLong * whole) return std::nullopt;
   const double left = std::clamp(1.0 - since.seconds() / whole, kLeast, 1.0);

@@ -9,8 +9,8 @@
 namespace wattle {
 
 struct PromptSteps {
-  StepShape step;          ///< the longest of them
-  std::int64_t steps = 0;  ///< their number
+  StepShape step;      ///< the longest of them
+  double steps = 1.0;  ///< their number, in such steps: 1.5 if the last is half as large
 };
 
 /// `prompts` equal prompts of `tokens` in total, computed beside the decodes of `beside`, whose tokens come first in
@@ -20,9 +20,9 @@ struct PromptSteps {
                                               std::int64_t tokens) {
   const std::int64_t decodes = std::int64_t{spec.decode_tokens} * beside.decode_requests;
   const std::int64_t room = std::max<std::int64_t>(spec.max_step_tokens - decodes, 1);
-  PromptSteps made{beside, (tokens + room - 1) / room};
+  const std::int64_t steps = std::max<std::int64_t>((tokens + room - 1) / room, 1);
+  PromptSteps made{beside, tokens > room ? static_cast<double>(tokens) / static_cast<double>(room) : 1.0};
   if (spec.decode_tokens == 0 && tokens > 0) made.step.decode_requests = 0, made.step.decode_kv_tokens = 0;
-  const std::int64_t steps = std::max<std::int64_t>(made.steps, 1);
   made.step.prefill_requests = static_cast<std::int32_t>((prompts + steps - 1) / steps);
   made.step.prefill_tokens = std::min(tokens, room);
   made.step.prefill_context_tokens = made.step.prefill_tokens * (tokens / std::max<std::int64_t>(prompts, 1)) / 2;

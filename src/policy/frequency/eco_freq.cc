@@ -170,7 +170,8 @@ MegaHertz EcoFreq::for_those_who_wait(const InstanceView& view, Instant now) {
   const auto both = [&](MegaHertz clock) {
     const Span first = std::clamp(latency->step_time(step.shape, clock), Span(), kLongestBelievable);
     const Span each = std::clamp(latency->step_time(theirs.step, clock), Span(), kLongestBelievable);
-    return first + std::min(each * std::min<std::int64_t>(theirs.steps, 1'000'000), kLongestBelievable);
+    const double all_s = std::min(each.seconds() * theirs.steps, kLongestBelievable.seconds());
+    return first + Span::from_seconds(all_s);
   };
   const Span left = rule_.ttft - (now - waiting_since_);
   const Span least = both(rule_.clocks.back());

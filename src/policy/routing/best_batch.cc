@@ -122,7 +122,7 @@ bool BestBatch::takes_prompt(const InstanceView& view, const Request& request, c
   const bool others = view.unanswered_prompt_tokens > 0;
   const std::int64_t prompts = 1 + (others ? std::max(1, view.assigned_requests - now.decode_requests) : 0);
   const PromptSteps with = prompt_steps(spec, now, prompts, view.unanswered_prompt_tokens + request.prompt_tokens);
-  const double all_s = latency.step_time(with.step, best.top).seconds() * static_cast<double>(with.steps);
+  const double all_s = latency.step_time(with.step, best.top).seconds() * with.steps;
   if (spec.slo.ttft) {
     const Span present = now.idle() ? Span() : latency.step_time(now, best.top);
     if (present.seconds() + all_s > reserve(spec.slo.ttft, margin_).seconds() / 2.0) return false;
@@ -132,23 +132,22 @@ bool BestBatch::takes_prompt(const InstanceView& view, const Request& request, c
   const bool alone = spec.decode_tokens == 0;
   double gap_s = reserve(spec.slo.gap(), margin_).seconds();
   if (alone) gap_s -= latency.step_time(later, best.top).seconds();
-  if ((alone ? all_s : all_s / static_cast<double>(with.steps)) > gap_s) return false;
+  if ((alone ? all_s : all_s / with.steps) > gap_s) return false;
   const std::int32_t more = view.assigned_requests + 1 - load.even;
   if (more <= 0) return true;
   const auto computed = [&](std::int32_t tokens) { return prompt_steps(spec, later, 1, tokens); };
   const auto first_late = std::ranges::partition_point(load.prompts, [&](std::int32_t tokens) {
     const PromptSteps its = computed(tokens);
-    return latency.step_time(its.step, best.top).seconds() * static_cast<double>(alone ? its.steps : 1) <= gap_s;
+    return latency.step_time(its.step, best.top).seconds() * (alone ? its.steps : 1.0) <= gap_s;
   });
-  std::int64_t late = load.prompts.end() - first_late;  // gaps of each request beside them
+  auto late = static_cast<double>(load.prompts.end() - first_late);  // gaps of each request beside them
   if (!alone && load.prompts.back() > spec.max_step_tokens - spec.decode_tokens * later.decode_requests) {
-    late = 0;
+    late = 0.0;
     for (const std::int32_t tokens : std::ranges::subrange(first_late, load.prompts.end())) {
       late += computed(tokens).steps;
     }
   }
-  return static_cast<double>(late) * more <=
-         options_.late_gaps * load.answer * static_cast<double>(load.prompts.size());
+  return late * more <= options_.late_gaps * load.answer * static_cast<double>(load.prompts.size());
 }
 
 const BestBatch::Best& BestBatch::best_of(const InstanceView& view, const Load& load) {
