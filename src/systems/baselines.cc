@@ -98,10 +98,9 @@ void register_baselines(Registry& to) {
   to.add(SlotKind::Admission, "always", "Admits everything").makes(plain<policy::AlwaysAdmit>);
   to.add<BoundedAdmissionOptions>(
         SlotKind::Admission, "bounded", "Limits the requests in flight and those held",
-        {option(
-             "max_in_flight_per_instance", &BoundedAdmissionOptions::max_in_flight_per_instance, "requests",
-             {1, 1'000'000'000},
-             "Requests in flight per instance, in the mean over the pools that a request may go to; more are held"),
+        {option("max_in_flight_per_instance", &BoundedAdmissionOptions::max_in_flight_per_instance, "requests",
+                {1, 1'000'000'000},
+                "Requests in flight per instance, in the mean over the pools that a request may go to; more are held"),
          option("max_held", &BoundedAdmissionOptions::max_held, "requests", {0, 1'000'000'000},
                 "Requests held; more are rejected")})
       .makes([](const BoundedAdmissionOptions& o, const Making&) -> Result<std::shared_ptr<policy::BoundedAdmission>> {
