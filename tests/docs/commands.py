@@ -1,7 +1,6 @@
 """Every `wattle ...` command in the documents and in the help texts has subcommands and options that there are, scenarios, recipes
 and keys that `wattle config check` takes; the example files on the pages are valid; every `make` target, ctest name and script's
 option is there. Commands that print something at once are run."""
-import argparse
 import json
 import os
 import pathlib
@@ -230,12 +229,7 @@ def self_test(root: pathlib.Path, wattle: Wattle, tests: dict[str, list[str]]) -
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--wattle", required=True)
-    parser.add_argument("--root", type=pathlib.Path, required=True)
-    parser.add_argument("--build", required=True)
-    parser.add_argument("--self-test", action="store_true")
-    flags = parser.parse_args()
+    flags = markdown.arguments()
     listed = subprocess.run(["ctest", "--test-dir", flags.build, "--show-only=json-v1"], capture_output=True, text=True, check=True)
     tests = {test["name"]: next((p["value"] for p in test.get("properties", []) if p["name"] == "LABELS"), [])
              for test in json.loads(listed.stdout)["tests"]}

@@ -1,4 +1,5 @@
 """What stands in code font in a Markdown page: blocks (fenced or indented) and spans, and the commands in both."""
+import argparse
 import dataclasses
 import pathlib
 import re
@@ -73,3 +74,13 @@ def commands(page: str, text: str) -> list[tuple[Code, list[str]]]:
     for span in spans(page, text):
         found += split(span)
     return found
+
+
+def arguments() -> argparse.Namespace:
+    """Of a check of the pages against the program and its build."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--wattle", required=True)
+    parser.add_argument("--root", type=pathlib.Path, required=True)
+    parser.add_argument("--build", required=True)
+    parser.add_argument("--self-test", action="store_true")
+    return parser.parse_args()

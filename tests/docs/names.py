@@ -1,6 +1,5 @@
 """What the documents and help texts name in code font exists: files of this tree, keys of the reference, tests, metrics, environment
 variables, and identifiers of the code."""
-import argparse
 import fnmatch
 import pathlib
 import re
@@ -119,12 +118,7 @@ def self_test(root: pathlib.Path, tree: Tree) -> list[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--wattle", required=True)
-    parser.add_argument("--root", type=pathlib.Path, required=True)
-    parser.add_argument("--build", required=True)
-    parser.add_argument("--self-test", action="store_true")
-    flags = parser.parse_args()
+    flags = markdown.arguments()
     listed = subprocess.run(["ctest", "--test-dir", flags.build, "-N"], capture_output=True, text=True, check=True).stdout
     with tempfile.TemporaryDirectory() as home:
         wattle = Wattle(flags.wattle, flags.root.absolute(), home)

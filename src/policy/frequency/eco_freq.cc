@@ -111,8 +111,13 @@ Span EcoFreq::gap_budget(const InstanceView& view) const {
 }
 
 Span EcoFreq::decode_budget(const InstanceView& view) const {
-  if (view.step.shape.decode_requests == 0) return Span::max();
-  const Span allowed = gap_budget(view);
+  const Span left = view.spec->slo.itl ? std::max(rule_.itl - before_, Span()) : Span::max();
+  if (view.step.shape.decode_requests == 0) {
+    if (after_ <= Span() || left == Span::max()) return Span::max();
+    // Steps of both kinds take longer alike as the clock falls.
+    return Span::from_seconds(left.seconds() * (fastest(view).seconds() / (fastest(view) + after_).seconds()));
+  }
+  const Span allowed = before_ > Span() ? std::min(gap_budget(view), left) : gap_budget(view);
   if (prefills_ || handovers_.empty()) return allowed;
   return std::min(allowed, handovers_.most(late_handovers_, fastest(view)));
 }
@@ -198,6 +203,10 @@ void EcoFreq::follow_gaps(const InstanceView& view) {
   } else if (paused_.decode_requests > 0 && paused_since_ == Instant::never()) {
     paused_since_ = step.start;
   }
+  after_ = Span();
+  if (paused_since_ == Instant::never()) return;
+  const Span next = view.spec->beliefs.latency->step_time(paused_, rule_.clocks.back());
+  after_ = std::clamp(next, Span::ns(1), kLongestBelievable);
 }
 
 EcoFreq::Wish EcoFreq::priced(const InstanceView& view, Instant now, Span prompts, Span decodes,
@@ -206,35 +215,25 @@ EcoFreq::Wish EcoFreq::priced(const InstanceView& view, Instant now, Span prompt
   const std::int32_t waiting = view.step.waiting_requests;
   const LatencyModel* latency = view.spec->beliefs.latency;
   const StepReport& step = view.step;
-  Span after;
-  const bool apart = view.spec->slo.itl && (before_ > Span() || paused_since_ != Instant::never());
-  if (apart) {
-    const Span left = std::max(rule_.itl - before_, Span());
-    decodes = std::min(decodes, left);
-    if (shape.decode_requests == 0) {  // steps of both kinds take longer alike as the clock falls
-      after = std::clamp(latency->step_time(paused_, rule_.clocks.back()), Span::ns(1), kLongestBelievable);
-      decodes = Span::from_seconds(left.seconds() * (fastest(view).seconds() / (fastest(view) + after).seconds()));
-    }
-  }
   const auto least = price_->choose({.shape = shape,
                                      .waiting = waiting,
                                      .full = step.unfinished_prompt_tokens > 0,
                                      .prompts = prompts,
                                      .waited = std::max(step.start - step.oldest_scheduled_arrival, Span()),
                                      .before = before_,
-                                     .after = after},
+                                     .after = after_},
                                     now);
   const MegaHertz hurried = for_those_who_wait(view, now);
   const Span newcomers = newcomers_budget(view);
   const Span allowed = std::min(newcomers, least.late ? prompts : std::min(prompts, decodes));
-  const bool as_both = !least.late && !apart && newcomers >= std::min(prompts, decodes);
+  const bool as_both = !least.late && newcomers >= std::min(prompts, decodes);
   const ClockChoice within =
       as_both ? within_both : clock_for(rule_, shape, 0, allowed, latency, {current_, clock_delay_});
   // The dwell keeps the clock up for steps that follow; if delays are known, TimePrice does.
   Wish wish{within.clock, within.reason, -1, clock_delay_ <= Span()};
   if (hurried > wish.clock) wish = {hurried, "requests wait", -1, clock_delay_ <= Span()};
   if (least.clock > wish.clock) wish = {least.clock, "least energy at the price of what is late", -1, false};
-  if (waiting > 0 || shape.prefill_tokens > 0 || apart) return wish;
+  if (waiting > 0 || shape.prefill_tokens > 0 || (view.spec->slo.itl && before_ > Span())) return wish;
   wish.kv_tokens_max = shape.decode_kv_tokens + shape.decode_kv_tokens / 32;
   if (within.within && wish.clock < rule_.clocks.back()) {
     wish.kv_tokens_max = std::min(wish.kv_tokens_max, latency->kv_tokens_within(shape, wish.clock, allowed));

@@ -169,6 +169,7 @@ class EcoFreq final : public FrequencyPolicy {
   StepShape paused_;                          ///< the newest step of decodes, see follow_gaps()
   Instant paused_since_ = Instant::never();   ///< when it ended, if a step of prompts runs now
   Span before_;                               ///< of the next step's gaps, the time that has passed
+  Span after_;                                ///< after a step of prompts, the least time of the decodes' next step
   RecentSpans handovers_;  ///< waits; on a decode instance the longest step that each hand-over would have tolerated
   MegaHertz current_{0};   ///< the newest decision; 0 before the first
   Instant lower_from_;     ///< earliest time of the next decrease

@@ -89,20 +89,25 @@ TEST(PricedEcoFreq, AnIdleClockOfItsOwnMayStillBeInForce) {
   EXPECT_GE(after.clock, MegaHertz{1200}) << "the dwell after the overrun";
 }
 
+/// The clock while 100 decode beside two requests that wait, on this instance.
+MegaHertz clock_while_two_wait(const InstanceSpec& spec, std::int64_t waiting_tokens, std::int64_t kv_tokens) {
+  auto priced = options();
+  priced.late_tokens = 0.5;
+  Asked policy(priced, spec.beliefs);
+  const Instant now = warmed_up(policy, spec.beliefs);
+  InstanceView view = decoding(100, 100'000, now);
+  view.step.waiting_requests = 2;
+  view.step.waiting_prompt_tokens = waiting_tokens;
+  view.step.kv_tokens = kv_tokens;
+  return policy.choose_with(spec, view, now).clock;
+}
+
 TEST(PricedEcoFreq, RequestsThatWaitInTimeAskForNoMore) {
   const auto model = typical();
   const CubicPower power;
   const Beliefs beliefs{&model, &power};
-  auto priced = options();
-  priced.late_tokens = 0.5;
   const auto clock = [&](std::int64_t waiting_tokens, std::int64_t kv_tokens) {
-    Asked policy(priced, beliefs);
-    const Instant now = warmed_up(policy, beliefs);
-    InstanceView view = decoding(100, 100'000, now);
-    view.step.waiting_requests = 2;
-    view.step.waiting_prompt_tokens = waiting_tokens;
-    view.step.kv_tokens = kv_tokens;
-    return policy.choose(view, beliefs, now).clock;
+    return clock_while_two_wait(believing(beliefs), waiting_tokens, kv_tokens);
   };
   // This step and one with 1,000 tokens more: 180 ms at the low clock, 135 at the high one, of 570.
   EXPECT_EQ(clock(1'000, 0), kLow);
@@ -141,18 +146,11 @@ TEST(PricedEcoFreq, RequestsThatWaitForTheEnginesOwnLimitsAskForMore) {
   const auto model = typical();
   const CubicPower power;
   const Beliefs beliefs{&model, &power};
-  auto priced = options();
-  priced.late_tokens = 0.5;
   const auto clock = [&](std::int32_t max_requests, std::int32_t max_step_tokens) {
-    Asked policy(priced, beliefs);
-    const Instant now = warmed_up(policy, beliefs);
-    InstanceView view = decoding(100, 100'000, now);
-    view.step.waiting_requests = 2;
-    view.step.waiting_prompt_tokens = 1'000;
     InstanceSpec spec = believing(beliefs);
     spec.max_requests = max_requests;
     spec.max_step_tokens = max_step_tokens;
-    return policy.choose_with(spec, view, now).clock;
+    return clock_while_two_wait(spec, 1'000, 0);
   };
   EXPECT_EQ(clock(101, 8192), kLow);
   EXPECT_EQ(clock(100, 8192), kHigh) << "they wait until others finish";
