@@ -25,6 +25,7 @@ namespace wattle::calibrate {
 namespace {
 
 constexpr double kFillLevels[] = {0.02, 0.10, 0.25, 0.50, 0.75, 0.95};
+constexpr std::int64_t kShortContexts[] = {128, 512};
 constexpr std::int64_t kLongContext = 4096;
 constexpr std::int64_t kPromptLengths[] = {256, 64};
 constexpr std::int32_t kMixedBatches[] = {1, 8, 16, 32, 64, 128, 256};
@@ -50,7 +51,10 @@ std::vector<std::int32_t> decode_batches(std::int32_t most, bool small_steps) {
   batches.insert(batches.end(), {4, 5});
   const std::int32_t fine = small_steps ? 256 : 128;
   for (std::int32_t k = 8; k < fine; k += 8) batches.insert(batches.end(), {k, k + 1, k + 4});
-  for (std::int32_t k = fine; k <= 1024; k += 128) batches.insert(batches.end(), {k, k + 1, k + 64});
+  for (std::int32_t k = fine, stride = 32; k <= 1024; k += stride) {
+    stride = k < 256 ? 32 : 64;
+    batches.insert(batches.end(), {k, k + 1, k + stride / 2});
+  }
   std::erase_if(batches, [most](std::int32_t b) { return b > most; });
   return batches;
 }
@@ -104,14 +108,16 @@ std::vector<predict::StepSample> profile_engine(const engine::StepModel& model, 
   for (const MegaHertz clock : clocks) {
     for (const std::int32_t batch : batches) {
       const std::int64_t most = small_steps ? std::min(capacity, batch * longest_context(model.llm())) : capacity;
-      for (const double fill : kFillLevels) {
+      const auto add = [&](std::int64_t kv_tokens) {
         StepShape shape;
         shape.decode_requests = batch;
-        shape.decode_kv_tokens = static_cast<std::int64_t>(static_cast<double>(most) * fill);
-        if (shape.decode_kv_tokens < batch) continue;  // every request has at least one token of context
+        shape.decode_kv_tokens = kv_tokens;
+        if (kv_tokens < batch || kv_tokens > most) return;  // every request has at least one token of context
         const engine::DecodeLine line = model.decode(batch, shape.decode_kv_tokens, clock);
-        samples.push_back({clock, shape, to_span(line.base + line.slope * shape.decode_kv_tokens)});
-      }
+        samples.push_back({clock, shape, to_span(line.base + line.slope * kv_tokens)});
+      };
+      for (const std::int64_t context : kShortContexts) add(batch * context);
+      for (const double fill : kFillLevels) add(static_cast<std::int64_t>(static_cast<double>(most) * fill));
     }
     for (const std::int64_t tokens : prompts) {
       for (const std::int64_t length : {tokens, kPromptLengths[0], kPromptLengths[1]}) {

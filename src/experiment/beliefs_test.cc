@@ -84,7 +84,7 @@ TEST(Beliefs, ThePublishedPrefillFormIsTheCoarserOne) {
 class Predicted {
  public:
   explicit Predicted(const std::string& llm, const std::string& gpu = "a100-80g", int gpus = 1,
-                     const char* scenario = "synthetic-poisson")
+                     const char* scenario = "synthetic-poisson", std::size_t clocks = 3)
       : scenario_(config::load_scenario(scenario,
                                         config::parse_overrides({"llm=" + llm, "fleet.0.gpu=" + gpu,
                                                                  "fleet.0.tensor_parallel=" + std::to_string(gpus)})
@@ -93,10 +93,10 @@ class Predicted {
                       .value()),
         engine_(config::engine_of(scenario_.scenario, scenario_.scenario.pools.front())),
         model_(config::make_step_model(scenario_.gpus.front(), scenario_.llm, gpus, engine_).value()),
-        clocks_(three_of(supported_clocks(scenario_.gpus.front(), MegaHertz(600)))),
+        clocks_(spread(supported_clocks(scenario_.gpus.front(), MegaHertz(600)), clocks)),
         believed_(believe_latency({}, {}, model_, engine_, clocks_).value().model) {}
 
-  /// The lowest from 600 MHz on, the middle one, the highest.
+  /// From 600 MHz to the highest.
   [[nodiscard]] const std::vector<MegaHertz>& clocks() const { return clocks_; }
   [[nodiscard]] const engine::EngineOptions& engine() const { return engine_; }
   [[nodiscard]] std::int64_t capacity() const { return model_.kv_blocks() * engine_.block_size; }
@@ -115,8 +115,10 @@ class Predicted {
   }
 
  private:
-  static std::vector<MegaHertz> three_of(const std::vector<MegaHertz>& all) {
-    return {all.front(), all[all.size() / 2], all.back()};
+  static std::vector<MegaHertz> spread(const std::vector<MegaHertz>& all, std::size_t count) {
+    std::vector<MegaHertz> clocks;
+    for (std::size_t i = 0; i < count; ++i) clocks.push_back(all[i * (all.size() - 1) / (count - 1)]);
+    return clocks;
   }
 
   config::LoadedScenario scenario_;
@@ -232,6 +234,32 @@ INSTANTIATE_TEST_SUITE_P(
           name, [](char c) { return std::isalnum(static_cast<unsigned char>(c)) == 0; }, '_');
       return name;
     });
+
+/// On the servers of VoltanaLLM's evaluation the host takes 12 ms a step and 25 us a request. Recipe `wattle` also
+/// knows clocks at which the GPU takes longer; with them the host's line was not found, and steps were predicted up to
+/// 59 % too short. Those of 257 requests and more were, by up to 10 %, where too few batches had been profiled.
+TEST(Beliefs, ShortContextsAndLargeBatchesArePredictedAtAnyClock) {
+  for (const auto& [llm, gpu] : {std::pair{"mistral-7b", "h200"},
+                                 {"llama-3.2-3b", "l40s"},
+                                 {"llama-3.1-8b", "h100-pcie"},
+                                 {"llama-3.2-3b", "a100-80g"}}) {
+    const Predicted predicted(llm, gpu, 1, "voltanallm-2p2d", 8);
+    double sum = 0.0;
+    int count = 0;
+    for (const MegaHertz clock : predicted.clocks()) {
+      for (const std::int64_t context : {150, 300, 600}) {
+        for (std::int32_t batch = 1; batch <= 512 && batch * context <= predicted.capacity(); ++batch) {
+          const double error = predicted.error({batch, batch * context, 0, 0, 0}, clock);
+          ASSERT_LT(std::abs(error), 0.07)
+              << llm << ' ' << gpu << ", " << batch << " x " << context << ' ' << clock.value();
+          sum += std::abs(error);
+          ++count;
+        }
+      }
+    }
+    EXPECT_LT(sum / count, 0.015) << llm << ' ' << gpu;
+  }
+}
 
 /// Steps of a chunk, or behind a cached prefix, read a context longer than any profiled step's. Before the model had a
 /// term for the number of prompts, attention's term absorbed part of the time of short prompts, and such steps of small

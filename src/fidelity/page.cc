@@ -227,21 +227,21 @@ constexpr const char* kWhy =
   reproduce`; clocks are the figure's 1005 and 1410 MHz, whatever a model's own optimum is. SGLang's CPU works while the GPU
   does, and the longer counts: 12 ms a step, 5 ms a prompt and 25 us a decoding request for both models (framework sglang-pd).
   Step and request together are what 512 requests of an 8B model on eight H200 show; how they divide, and the prompt's time,
-  were chosen with both panels in view. Without any of what a hand set the 3B's saving is off by 17.6 points in the mean (worst
-  21.8), with it by 3.9 (8.0); the 8B's by 3.4 (6.3) and 1.8 (5.1) (every third rate, one draw). The mean passes of the decode
+  were chosen with both panels in view. Without any of what a hand set the 3B's saving is off by 17.8 points in the mean (worst
+  22.0), with it by 3.9 (8.0); the 8B's by 3.5 (7.2) and 2.0 (4.2) (every third rate, one draw). The mean passes of the decode
   engine's loop before a client's first token (4, exponential), the pace of SGLang's decode attention, 6 us of the GPU's time
   per request and EcoFreq's margin (a quarter, as the published demo has it) were chosen on the 8B's points. So all rows of
   these two models count as fitted; any other panel in the folder does not. *left_out* (`wattle reproduce voltanallm --section
   left-out`): each model with those constants chosen by a rule on the other's points alone, the worse of the two. The 8B's
-  points do not tell the CPU's time of a step: the rule follows chance, and the 3B's saving is off by 9.2 points (worst 13.3; 15.6 and
-  18.3 with all of them neutral; by 5 to 15 with other fits of the same profiles). With the 12 ms and 25 us that both panels show
+  points do not tell the CPU's time of a step: the rule follows chance, and the 3B's saving is off by 8.7 points (worst 11.4; 15.1 and
+  18.7 with all of them neutral; by 5 to 15 with other fits of the same profiles). With the 12 ms and 25 us that both panels show
   it is 3.9 (7.6). EcoPred's published form, lines alone, is 2.7 ms off on the 3B's steps
   (published 2.2, not chosen on); a line that the CPU sets is off by nothing, which is what recipes but voltanallm-published
   believe. Other SGLang rows bound the step only from above, and lower: their shortest time per token is 7.8 ms (Qwen3-32B on
   eight H100, 16 requests), so 12 ms is no constant of SGLang but of these servers, which no other row shows. `--section
   constants` (48 s of CPU) has every constant that a hand set at half, twice and nothing. At half and at twice its value the
-  saving is off in the mean, 8B and 3B, by 2.0 and 14.5, 1.9 and 5.7 points (step), 2.1 and 4.1, 2.0 and 3.8 (prompt), 1.8 and
-  9.9, 2.1 and 4.7 (request), 2.2 and 4.0, 1.5 and 4.1 (passes), 3.3 and 9.5, 3.8 and 6.3 (margin).
+  saving is off in the mean, 8B and 3B, by 1.7 and 14.2, 1.7 and 5.7 points (step), 2.1 and 4.1, 1.7 and 3.8 (prompt), 1.9 and
+  9.4, 2.1 and 4.7 (request), 1.9 and 4.0, 1.8 and 4.1 (passes), 3.1 and 9.5, 4.1 and 6.3 (margin).
 - A100: no clock sweep is published. Its voltage floor is kept where VoltanaLLM finds the optimum of both phases; the two
   optimum rows are therefore no test of the model. A byte's energy is kept, too: the H100's, scaled by TDP and bandwidth, as
   the B200's is (53 pJ; a dozen rows do not tell it from a busy unit's). How time and power follow the clock is fitted on VoltanaLLM's runs, on the clock
