@@ -9,7 +9,9 @@ namespace wattle::policy {
 
 ClockRule make_clock_rule(std::span<const ClockSetting> clocks, const InstanceSpec& spec, double margin,
                           bool raises_in_vain) {
-  ClockRule rule{{}, reserve(spec.slo.ttft, margin), reserve(spec.slo.gap(), margin), raises_in_vain};
+  const Slo& slo = spec.slo;
+  ClockRule rule{
+      {}, reserve(slo.ttft, margin), reserve(slo.gap(), margin), reserve(slo.mean_gap(), margin), raises_in_vain};
   for (const ClockSetting& setting : clocks) {
     const MegaHertz clock = setting.on(spec);
     if (rule.clocks.empty() || rule.clocks.back() != clock) rule.clocks.push_back(clock);

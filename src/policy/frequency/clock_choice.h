@@ -24,7 +24,8 @@ inline constexpr std::int64_t kStepsOfAFirstToken = 4;
 struct ClockRule {
   std::vector<MegaHertz> clocks;  ///< F, ascending, not empty
   Span ttft = Span::max();        ///< for steps with prompt tokens, from which their longest wait is subtracted
-  Span itl = Span::max();         ///< for steps with decodes
+  Span itl = Span::max();         ///< for steps with prompts and decodes
+  Span mean_gap = Span::max();    ///< for steps of decodes alone, which are alike: so long a mean gap is permitted
   bool raises_in_vain = true;     ///< if no clock meets the budget: max(F), even if a lower clock is as fast
 };
 

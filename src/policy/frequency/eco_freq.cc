@@ -34,7 +34,7 @@ EcoFreq::EcoFreq(const EcoFreqOptions& options, const InstanceSpec& spec)
 void EcoFreq::keep(const InstanceSpec& spec) {
   rule_ = make_clock_rule(options_.clocks, spec, options_.margin, options_.raises_in_vain);
   clock_delay_ = options_.raises_take_time ? spec.clock_delay : Span();
-  itl_lost_ = spec.slo.gap() ? Span::from_seconds(spec.slo.gap()->seconds() * kClearly) : Span::max();
+  itl_lost_ = Span::from_seconds(spec.slo.mean_gap().value_or(kLongestBelievable).seconds() * kClearly);
   late_handovers_ = spec.slo.ttft && spec.role != Role::Colocated ? options_.late_handovers : 0.0;
   handovers_ = RecentSpans(kHandOvers);
   newcomers_.reset();
@@ -107,7 +107,8 @@ Span EcoFreq::within_chunks(const StepReport& step, Span allowed, const LatencyM
 Span EcoFreq::gap_budget(const InstanceView& view) const {
   const bool yields = step_yield_ > 0.0 && view.tokens_per_step > 1.0 && fastest(view) > itl_lost_;
   const double tokens = yields ? 1.0 + step_yield_ * (view.tokens_per_step - 1.0) : 1.0;
-  return yields ? Span::from_seconds(rule_.itl.seconds() * tokens) : rule_.itl;
+  const Span each = view.step.shape.prefill_tokens > 0 ? rule_.itl : rule_.mean_gap;
+  return yields ? Span::from_seconds(each.seconds() * tokens) : each;
 }
 
 Span EcoFreq::decode_budget(const InstanceView& view) const {

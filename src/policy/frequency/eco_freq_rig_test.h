@@ -85,7 +85,8 @@ inline InstanceSpec believing(const Beliefs& beliefs) {
 class Asked {
  public:
   explicit Asked(const EcoFreqOptions& options, const Beliefs& known_first = {})
-      : policy_(options, believing(known_first)) {}
+      : Asked(options, believing(known_first)) {}
+  Asked(const EcoFreqOptions& options, const InstanceSpec& spec) : policy_(options, spec) {}
   ClockDecision choose(const InstanceView& view, const Beliefs& beliefs, Instant now) {
     return choose_with(believing(beliefs), view, now);
   }

@@ -43,6 +43,23 @@ TEST(EcoFreq, TakesTheLowestClockWithinTheDecodeBudget) {
   EXPECT_EQ(policy.choose(decoding(100, 300'001), {&model, nullptr}, Instant{}).clock, kHigh);
 }
 
+TEST(EcoFreq, StepsOfDecodesAloneKeepTheMeanGapToo) {
+  const auto model = typical();
+  InstanceSpec spec = believing({&model, nullptr});
+  const auto asked = [&](const InstanceView& view) {
+    return Asked(options(), spec).choose_with(spec, view, Instant{});
+  };
+  InstanceView mixed = decoding(100, 100'000);
+  mixed.step.shape.prefill_tokens = 200;  // 20 ms more, of one gap
+  mixed.step.shape.prefill_requests = 1;
+  spec.slo.tbt = Span::ms(40);  // 20 ms + 100 x 0.1 ms + kv x 100 ns up to 100,000 KV tokens
+  EXPECT_EQ(asked(decoding(100, 1'000)).hold.kv_tokens_max, 100'000);
+  EXPECT_EQ(asked(mixed).clock, kLow);
+  spec.slo.itl.reset();
+  EXPECT_EQ(asked(decoding(100, 1'000)).hold.kv_tokens_max, 100'000);
+  EXPECT_EQ(asked(mixed).clock, kHigh) << "where no single gap is judged each keeps to the mean's";
+}
+
 TEST(EcoFreq, NoClockWithinBudgetMeansTheMaximumWhateverTheKvCacheDoes) {
   const auto model = typical();
   Asked policy(options());
@@ -246,22 +263,6 @@ TEST(EcoFreq, APartOfAPromptLeavesTimeForTheRest) {
   EXPECT_EQ(clock(true, 2'700, 1, Span()), kLow) << "twice 290 ms";
   EXPECT_EQ(clock(true, 2'700, 1, Span::ms(40)), kHigh) << "560 ms are left for both";
   EXPECT_EQ(clock(true, 2'700, 2, Span::ms(40)), kLow) << "the unfinished one has just come";
-}
-
-TEST(EcoFreq, WhereNoGapIsJudgedEachKeepsToTheMeansObjective) {
-  const auto model = typical();
-  InstanceSpec spec = believing({&model, nullptr});
-  spec.slo.tbt = Span::ms(45);
-  const auto longest = [&] {
-    EcoFreq policy(options(), spec);
-    InstanceView view = decoding(100, 1'000);
-    view.spec = &spec;
-    return policy.choose(view, Instant{}).hold.kv_tokens_max;
-  };
-  const auto by_itl = longest();
-  spec.slo.itl.reset();
-  EXPECT_EQ(longest(), 150'000) << "as by 60 ms with a quarter in reserve";
-  EXPECT_GT(by_itl, 150'000) << "a stated ITL is what steps are held to";
 }
 
 TEST(EcoFreq, KeepsTheObjectivesOfThePresent) {

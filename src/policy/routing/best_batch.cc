@@ -77,7 +77,7 @@ BestBatch::Best BestBatch::best(const InstanceView& view, const Load& load) cons
   Best best{&spec, 0, std::numeric_limits<double>::infinity(), Span::max(), view.clock_commanded};
   const LatencyModel* latency = spec.beliefs.latency;
   const PowerModel* power = spec.beliefs.power;
-  const auto gap = spec.slo.gap();
+  const auto gap = spec.slo.mean_gap();
   if (latency == nullptr || power == nullptr || !gap) return best;
   best.limit = std::min(Span::from_seconds(gap->seconds() * (1.0 - margin_)), kLongestBelievable);
   if (!clocks_.clocks.empty()) best.top = clocks_.clocks.back().on(spec);
@@ -130,7 +130,7 @@ bool BestBatch::takes_prompt(const InstanceView& view, const Request& request, c
   if (view.assigned_requests == 0) return true;
   const StepShape later = decodes(view.assigned_requests + 1, load.context);
   const bool alone = spec.decode_tokens == 0;
-  double gap_s = reserve(spec.slo.gap(), margin_).seconds();
+  double gap_s = reserve(spec.slo.mean_gap(), margin_).seconds();
   if (alone) gap_s -= latency.step_time(later, best.top).seconds();
   if ((alone ? all_s : all_s / with.steps) > gap_s) return false;
   const std::int32_t more = view.assigned_requests + 1 - load.even;

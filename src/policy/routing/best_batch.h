@@ -27,9 +27,9 @@ struct BestBatchOptions {
 /// idle. If it fits nowhere, it goes to the least full, relative to its best batch. Ties: the lowest id.
 ///
 /// A batch has at most as many requests as the engine runs at once, and uses at most 70 % of the KV cache, because
-/// contexts grow. The longest permitted step is slo.itl (or tbt) less the margin. First tokens wait for steps of the
-/// decode engine, so a step is also no longer than what would have made late_handovers of the most recent first tokens
-/// exceed slo.ttft, in addition to those that would have at the highest clock with the load spread evenly.
+/// contexts grow. The longest permitted step is slo.itl (slo.tbt if shorter) less the margin. First tokens wait for
+/// steps of the decode engine, so a step is also no longer than what would have made late_handovers of the most recent
+/// first tokens exceed slo.ttft, in addition to those that would have at the highest clock with the load spread evenly.
 ///
 /// Colocated instances compute prompts between decodes, so there a request fits only if, at the highest clock,
 /// - steps with its prompt, those that wait there and the running decodes are within the objective for gaps,

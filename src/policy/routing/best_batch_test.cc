@@ -143,6 +143,13 @@ TEST(BestBatch, KeepsAReserveOfTheObjectiveTheLargerOfItsOwnAndEcoFreqs) {
   EXPECT_EQ(Fleet({0, 0}).fill(ecos, 60), (Batches{49, 11})) << "(15 - 10) / 0.101";
 }
 
+TEST(BestBatch, TheMeanGapBoundsABatchToo) {
+  BestBatch low = policy({kLow});
+  Fleet fleet({0, 0});
+  fleet.specs.front().slo.tbt = Span::ms(20);
+  EXPECT_EQ(fleet.fill(low, 120), (Batches{99, 21})) << "(20 - 10) / 0.101";
+}
+
 TEST(BestBatch, ClocksThatAreNotEcoFreqsStayAsCommanded) {
   BestBatch fills = policy({});
   Fleet fleet({0, 0});
@@ -309,6 +316,11 @@ TEST(BestBatchColocated, SpreadsPromptsWithWhichAStepIsLate) {
   EXPECT_EQ(fleet.reason, "fits into the batch of least energy") << "on an idle instance it disturbs nobody";
   EXPECT_EQ(fleet.fill(fills, 3), (Batches{2, 2, 2}));
   EXPECT_EQ(fleet.reason, "the fewest prompt tokens to compute");
+  Fleet by_mean({0, 0, 0});
+  colocate(by_mean);
+  by_mean.specs.front().slo.tbt = Span::ms(15);
+  by_mean.prompt = 1400;  // 0.8 x 24 ms and more
+  EXPECT_EQ(by_mean.fill(fills, 6), (Batches{2, 2, 2}));
 }
 
 TEST(BestBatchColocated, LongPromptsOfOthersLimitHowManyTheyMayDisturb) {

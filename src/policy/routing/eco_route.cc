@@ -74,7 +74,7 @@ void EcoRoute::joined(const InstanceView& view) {
   auto made = std::make_shared<Known>();
   made->rule = make_clock_rule(clocks_.clocks, spec, clocks_.margin, clocks_.raises_in_vain);
   made->latency = spec.beliefs.latency;
-  made->itl_limit = make_clock_rule(clocks_.clocks, spec, options_.overload_margin).itl;
+  made->itl_limit = make_clock_rule(clocks_.clocks, spec, options_.overload_margin).mean_gap;
   if (options_.borders == Borders::Tiles && spec.beliefs.latency != nullptr) {
     made->tile_ends = tile_ends(*spec.beliefs.latency, made->rule.clocks.front());
   }
@@ -93,10 +93,10 @@ EcoRoute::WhatIf EcoRoute::what_if(const InstanceView& view, const Request& requ
 
   const std::int32_t waiting = view.step.waiting_requests;
   const bool empty = shape.idle() && waiting == 0;
-  const MegaHertz now = empty ? rule.clocks.front() : clock_for(rule, shape, waiting, rule.itl, latency).clock;
+  const MegaHertz now = empty ? rule.clocks.front() : clock_for(rule, shape, waiting, rule.mean_gap, latency).clock;
   ++shape.decode_requests;
   shape.decode_kv_tokens += request.prompt_tokens + 1;  // its prompt and the token that prefill gave it
-  const ClockChoice then = clock_for(rule, shape, waiting, rule.itl, latency);
+  const ClockChoice then = clock_for(rule, shape, waiting, rule.mean_gap, latency);
   // Whatever EcoFreq's own margin: with none, a batch that just meets the objective at the top outgrows it by its
   // context.
   const bool over = options_.spare_overloaded && overfull(view, shape, instance->itl_limit, top, latency);
