@@ -1,6 +1,7 @@
 #include "policy/routing/best_batch.h"
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 #include <utility>
 
@@ -14,6 +15,8 @@ namespace {
 
 constexpr std::int32_t kMost = 1024;  ///< requests of a batch
 constexpr double kKvShare = 0.7;      ///< share of the KV cache that a new batch may take, because contexts grow
+constexpr Span kKept = Span::s(10);   ///< for which best batches are used again: predictors learn
+constexpr std::size_t kMostKept = 64;
 
 StepShape decodes(std::int32_t requests, std::int64_t context) {
   StepShape shape;
@@ -34,6 +37,13 @@ std::int32_t largest(const LatencyModel& latency, MegaHertz clock, std::int64_t 
   return within;
 }
 
+/// Up to the next number of six binary digits and zeros: what follows from a mean context is worth keeping.
+std::int64_t rounded(std::int64_t context) {
+  const auto digits = static_cast<int>(std::bit_width(static_cast<std::uint64_t>(context)));
+  const std::int64_t unit = std::int64_t{1} << std::max(0, digits - 6);
+  return (context + unit - 1) / unit * unit;
+}
+
 std::int32_t requests_of(const InstanceView& view) {
   return std::max(view.assigned_requests, view.step.shape.decode_requests);
 }
@@ -47,6 +57,7 @@ void BestBatch::observe(const Event& event, Instant) {
   if (const auto* gone = std::get_if<event::Gone>(&event)) {
     std::erase_if(borne_, [&](const Borne& of) { return of.spec == gone->instance.spec; });
     std::erase_if(ran_, [&](const Ran& of) { return of.id == gone->instance.id; });
+    bests_.clear();
     return;
   }
   if (const auto* left = std::get_if<event::Left>(&event)) {
@@ -74,7 +85,7 @@ void BestBatch::observe(const Event& event, Instant) {
 
 BestBatch::Best BestBatch::best(const InstanceView& view, const Load& load) const {
   const InstanceSpec& spec = *view.spec;
-  Best best{&spec, 0, std::numeric_limits<double>::infinity(), Span::max(), view.clock_commanded};
+  Best best{.spec = &spec, .context = load.context, .top = view.clock_commanded};
   const LatencyModel* latency = spec.beliefs.latency;
   const PowerModel* power = spec.beliefs.power;
   const auto gap = spec.slo.mean_gap();
@@ -150,11 +161,29 @@ bool BestBatch::takes_prompt(const InstanceView& view, const Request& request, c
   return late * more <= options_.late_gaps * load.answer * static_cast<double>(load.prompts.size());
 }
 
+bool BestBatch::takes(const InstanceView& view, const Request& request, const Load& load) {
+  const Best& best = best_of(view, load);
+  StepShape with = std::ranges::lower_bound(ran_, view.id, {}, &Ran::id)->shape;
+  ++with.decode_requests;
+  with.decode_kv_tokens += request.prompt_tokens + 1;  // its prompt and the token that prefill gave it
+  // Its own contexts may be longer than the mean.
+  return !overfull(view, with, best.limit, best.top, view.spec->beliefs.latency) &&
+         (view.spec->role == Role::Decode || takes_prompt(view, request, load, best));
+}
+
 const BestBatch::Best& BestBatch::best_of(const InstanceView& view, const Load& load) {
   const auto known = std::ranges::find_if(bests_, [&](const Best& best) {
-    return best.spec == view.spec && (!clocks_.clocks.empty() || best.top == view.clock_commanded);
+    return best.spec == view.spec && best.context == load.context &&
+           (!clocks_.clocks.empty() || best.top == view.clock_commanded);
   });
   return known != bests_.end() ? *known : bests_.emplace_back(best(view, load));
+}
+
+void BestBatch::forget_bests(Instant now) {
+  // First tokens bound steps by what an even load would have taken, which changes with every request.
+  if (now - bests_since_ < kKept && bests_.size() < kMostKept && borne_.empty()) return;
+  bests_.clear();
+  bests_since_ = now;
 }
 
 BestBatch::Load BestBatch::look_at(const Request& request, std::span<const InstanceView* const> candidates,
@@ -188,8 +217,8 @@ BestBatch::Load BestBatch::look_at(const Request& request, std::span<const Insta
   const auto came = static_cast<double>(traffic.came.size() - 1);
   return {.per_s = within_s > 0.0 ? came / within_s * answer : 0.0,
           .even = static_cast<std::int32_t>((requests + instances - 1) / instances),
-          .context = std::max(
-              {std::int64_t{1}, kv_tokens / running, prompt_tokens / running + static_cast<std::int64_t>(answer)}),
+          .context = rounded(std::max(
+              {std::int64_t{1}, kv_tokens / running, prompt_tokens / running + static_cast<std::int64_t>(answer)})),
           .answer = answer,
           .prompts = traffic.by_length};
 }
@@ -217,39 +246,36 @@ RouteDecision BestBatch::route(const Request& request, std::span<const InstanceV
   const Role role = candidates.front()->spec->role;
   if (role == Role::Prefill) return spread_.route(request, candidates, now, random);
   const Load load = look_at(request, candidates, now);
-  bests_.clear();
+  forget_bests(now);
   double carried = 0.0;
   for (const InstanceView* candidate : candidates) carried += best_of(*candidate, load).per_s;
   const bool gathers = load.per_s < carried;
-  const InstanceView* chosen = nullptr;
-  double least_cost = 0.0;
-  double best_share = 0.0;
-  bool chosen_fits = false;
-  auto ran = ran_.begin();
-  for (const InstanceView* candidate : candidates) {
-    while (ran->id != candidate->id) ++ran;
+  const InstanceView* least_full = nullptr;
+  double least_share = 0.0;
+  offers_.clear();
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    const InstanceView* candidate = candidates[i];
     const Best& best = best_of(*candidate, load);
-    StepShape with = ran->shape;
-    ++with.decode_requests;
-    with.decode_kv_tokens += request.prompt_tokens + 1;  // its prompt and the token that prefill gave it
-    // Its own contexts may be longer than the mean.
-    const bool fits = gathers && requests_of(*candidate) < best.batch &&
-                      !overfull(*candidate, with, best.limit, best.top, candidate->spec->beliefs.latency) &&
-                      (role == Role::Decode || takes_prompt(*candidate, request, load, best));
     const double share = (requests_of(*candidate) + 1.0) / std::max(best.batch, 1);
-    const auto better = [&] {
-      if (chosen == nullptr || fits != chosen_fits) return chosen == nullptr || fits;
-      if (!fits) return share < best_share;
-      return best.cost < least_cost || (best.cost == least_cost && share > best_share);
-    };
-    if (!better()) continue;
-    chosen = candidate;
-    least_cost = best.cost;
-    best_share = share;
-    chosen_fits = fits;
+    if (least_full == nullptr || share < least_share) {
+      least_full = candidate;
+      least_share = share;
+    }
+    if (gathers && requests_of(*candidate) < best.batch) offers_.push_back({best.cost, share, i});
   }
-  if (!chosen_fits && role == Role::Colocated) return spread_.route(request, candidates, now, random);
-  return {chosen->id, chosen_fits ? "fits into the batch of least energy" : "fits nowhere: the least full"};
+  // The cheapest kind, of these the fullest, then the lowest id; whether one takes the request is asked in this order.
+  const auto later = [](const Offer& one, const Offer& other) {
+    if (one.cost != other.cost) return one.cost > other.cost;
+    return one.share != other.share ? one.share < other.share : one.candidate > other.candidate;
+  };
+  std::ranges::make_heap(offers_, later);
+  for (; !offers_.empty(); offers_.pop_back()) {
+    std::ranges::pop_heap(offers_, later);
+    const InstanceView& candidate = *candidates[offers_.back().candidate];
+    if (takes(candidate, request, load)) return {candidate.id, "fits into the batch of least energy"};
+  }
+  if (role == Role::Colocated) return spread_.route(request, candidates, now, random);
+  return {least_full->id, "fits nowhere: the least full"};
 }
 
 }  // namespace wattle::policy

@@ -1,6 +1,7 @@
 #pragma once
 // Ours: fills decode and colocated instances one after the other, each up to the batch of least energy per token.
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -54,14 +55,15 @@ class BestBatch final : public RoutingPolicy {
                       RandomStream& random) override;
 
  private:
-  /// Best batch of one kind of instance, for one decision.
+  /// Best batch of one kind of instance.
   struct Best {
     const InstanceSpec* spec = nullptr;
-    std::int32_t batch = 0;    ///< requests; 0: no batch meets the limit
-    double cost = 0.0;         ///< energy per token, in mW x s
-    Span limit = Span::max();  ///< of a step's duration
-    MegaHertz top;             ///< highest clock of F
-    double per_s = 0.0;        ///< tokens per second of this batch
+    std::int64_t context = 0;                               ///< Load::context
+    std::int32_t batch = 0;                                 ///< requests; 0: no batch meets the limit
+    double cost = std::numeric_limits<double>::infinity();  ///< energy per token, in mW x s
+    Span limit = Span::max();                               ///< of a step's duration
+    MegaHertz top;                                          ///< highest clock of F
+    double per_s = 0.0;                                     ///< tokens per second of this batch
   };
   /// The longest steps with which the most recent first tokens of this kind of instance would have been in time.
   struct Borne {
@@ -88,15 +90,25 @@ class BestBatch final : public RoutingPolicy {
   struct Load {
     double per_s = 0.0;                          ///< tokens per second that requests need
     std::int32_t even = 1;                       ///< requests per instance if spread evenly
-    std::int64_t context = 1;                    ///< mean KV tokens of a request, now or predicted
+    std::int64_t context = 1;                    ///< mean KV tokens of a request, now or predicted, rounded up
     double answer = 1.0;                         ///< mean tokens of an answer
     std::span<const std::int32_t> prompts = {};  ///< recent lengths, ascending
   };
+  /// An instance whose batch has room, by its place among the candidates.
+  struct Offer {
+    double cost = 0.0;   ///< Best::cost
+    double share = 0.0;  ///< of its best batch that would be full
+    std::size_t candidate = 0;
+  };
+  /// Whether its steps stay within their limits with this request, too.
+  [[nodiscard]] bool takes(const InstanceView& view, const Request& request, const Load& load);
   /// What a colocated instance's request must meet besides the batch: see above.
   [[nodiscard]] bool takes_prompt(const InstanceView& view, const Request& request, const Load& load,
                                   const Best& best) const;
   [[nodiscard]] Best best(const InstanceView& view, const Load& load) const;
   [[nodiscard]] const Best& best_of(const InstanceView& view, const Load& load);
+  /// Unless they are for this decision, too.
+  void forget_bests(Instant now);
   /// Stores in `ran_` what each candidate runs.
   [[nodiscard]] Load look_at(const Request& request, std::span<const InstanceView* const> candidates, Instant now);
   [[nodiscard]] Traffic& traffic_of(const Request& request);
@@ -107,7 +119,9 @@ class BestBatch final : public RoutingPolicy {
   std::vector<Borne> borne_;
   std::vector<Traffic> traffic_;  ///< by pool
   std::vector<Ran> ran_;          ///< by id
-  std::vector<Best> bests_;       ///< scratch
+  std::vector<Offer> offers_;     ///< scratch
+  std::vector<Best> bests_;
+  Instant bests_since_;
   LeastPrompts spread_;
 };
 
