@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -100,6 +101,14 @@ class Agent {
     std::string engine;
     bool known = false;  ///< the engine is known, but its clock is not leased
   };
+  struct Rivals {
+    std::string engine;
+    std::string other;  ///< the other gateway that commands it
+  };
+  /// This gateway commands these engines, for so long; unknown ones are ignored. If another one does, too, neither is
+  /// obeyed: returns the first such engine, whose clock is the highest from now on. From any thread.
+  [[nodiscard]] std::optional<Rivals> commanded_by(const std::string& gateway, const std::set<std::string>& engines,
+                                                   Span lease);
   /// Grants all or none; returns the first that is refused. From any thread.
   [[nodiscard]] std::optional<LeaseRefusal> lease(const std::vector<LeasedClock>& clocks, Span lease);
 

@@ -72,6 +72,29 @@ DecisionRing::Batch Agent::decisions(std::int64_t from) const { return impl_->de
 
 Newest<Agent::Measured>::Batch Agent::measured(std::int64_t from) const { return impl_->port->measured.since(from); }
 
+std::optional<Agent::Rivals> Agent::commanded_by(const std::string& gateway, const std::set<std::string>& engines,
+                                                 Span lease) {
+  Impl& s = *impl_;
+  const std::lock_guard guard(s.mutex);
+  const Instant now = net::steady_now();
+  s.actuator->begins();
+  std::optional<Rivals> first;
+  for (const auto& name : engines) {
+    Impl::Engine* const engine = s.engine_at(name);
+    if (engine == nullptr || engine->gateway.obeys(gateway, lease, now)) continue;
+    const std::string& other = engine->gateway.other_than(gateway);
+    if (!engine->contested) {
+      net::log_line(net::LogLevel::Error,
+                    "two gateways command an engine; its clock is the highest until one of them no longer does",
+                    {{"engine", name}, {"gateway", other}, {"second", gateway}});
+    }
+    s.contest(*engine, true, now);
+    if (engine->placed_until != Instant::never()) engine->placed_until = now + lease;  // its energy stays its own
+    if (!first) first = Rivals{name, other};
+  }
+  return first;
+}
+
 std::optional<Agent::LeaseRefusal> Agent::lease(const std::vector<LeasedClock>& clocks, Span lease) {
   Impl& s = *impl_;
   std::vector<InstanceId> ids;
