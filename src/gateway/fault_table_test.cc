@@ -183,7 +183,8 @@ void FaultTable::before_first_byte() {
     await([&] { return rig.upstream.seen_count() == 1; });
     if (name.ends_with("drains")) rig.ask_admin("DELETE /workers/0 HTTP/1.1\r\nHost: h\r\n\r\n");
     rig.upstream.answers_health = false;
-    row(fault, client.all(), rig, rig.upstream.seen_count() + second.seen_count());
+    const std::string answer = client.all();
+    row(fault, answer, rig, rig.upstream.seen_count() + second.seen_count());
   }
   for (const bool wait : {false, true}) {
     Rig rig({Role::Colocated}, 64, "", [&](GatewayOptions& options, GatewayPolicies&) {

@@ -3,6 +3,7 @@
 #include <rapidcheck/gtest.h>
 
 #include <set>
+#include <thread>
 
 #include "gateway/otlp.h"
 #include "gateway/rig_test.h"
@@ -232,6 +233,94 @@ TEST(Observer, WhatFailedIsAnErrorWhatWasRefusedIsNot) {
             std::string::npos)
       << answer;
   EXPECT_EQ(attribute(refused, "server.address"), nullptr);
+}
+
+/// Of a worker: each reading says so many more joules.
+struct RisingMeter {
+  net::LoopPool pool{1};
+  std::atomic<std::int64_t> energy_uj{0};
+  std::unique_ptr<net::HttpServer> server;
+  explicit RisingMeter(const std::string& engine) {
+    server = std::move(*net::HttpServer::listen(pool, {}, [this, engine](const std::shared_ptr<net::Exchange>& e) {
+      const nlohmann::json reading{{"engine", engine}, {"energy_uj", energy_uj += 1'000'000}};
+      e->respond(200, "application/json", nlohmann::json{{"engines", {reading}}, {"started_unix_us", 77}}.dump());
+    }));
+  }
+  ~RisingMeter() {
+    server.reset();
+    pool.stop();
+  }
+};
+
+TEST(Observer, ARefusalAfterALostAttemptCostsTheSameEverywhere) {
+  Collector collector;
+  std::unique_ptr<RisingMeter> meter;
+  Rig rig({Role::Colocated}, 64, "", [&](GatewayOptions& options, GatewayPolicies& policies) {
+    traced(collector.url())(options, policies);
+    options.observer.log_requests = true;
+    options.probe_health = true;
+    options.probe_timeout = Span::ms(50);
+    options.health_period = Span::ms(20);
+    options.lost_after = Span::ms(100);
+    options.unready_wait = Span::ms(50);
+    meter = std::make_unique<RisingMeter>(
+        net::engine_name("", options.workers.front().url, "").value_or(options.workers.front().url));
+    options.agents.urls = {"http://127.0.0.1:" + std::to_string(meter->server->port())};
+    options.agents.poll_period = Span::ms(5);
+  });
+  await([&] { return rig.ready(0) && rig.admin("/health").find("unmetered") == std::string::npos; });
+  rig.upstream.hangs = true;
+  testing::internal::CaptureStderr();
+  net::RawClient client(rig.gateway->port());
+  client.send(Rig::chat("", false, "X-Request-Id: abc\r\n"));
+  await([&] { return rig.upstream.seen_count() == 1; });
+  rig.upstream.answers_health = false;
+  EXPECT_EQ(client.response().substr(9, 3), "503");
+  const auto span = collector.once(1).front();
+  EXPECT_EQ(attribute(span, "wattle.fate"), "rejected");
+  EXPECT_EQ(attribute(span, "wattle.attempts"), "1");
+  const double joules = attribute(span, "wattle.energy_j").get<double>();
+  EXPECT_GT(joules, 0.0) << "what the lost attempt drew";
+  const auto row = nlohmann::json::parse(Rig::body_of(rig.admin("/usage/requests/abc"))).at("requests").at(0);
+  EXPECT_EQ(row["fate"], "rejected");
+  EXPECT_EQ(row["energy_j"].get<double>(), joules);
+  ASSERT_EQ(rig.sink.all.size(), 1U);
+  EXPECT_EQ(rig.sink.all[0].fate, Fate::Rejected);
+  EXPECT_EQ(rig.sink.all[0].energy.joules().value(), joules) << "the journal's";
+  rig.gateway->stop(Span());
+  net::flush_log(Span::s(5));
+  const std::string log = testing::internal::GetCapturedStderr();
+  EXPECT_NE(log.find(" fate=rejected "), std::string::npos) << log;
+  const std::size_t at = log.find(" energy_j=");
+  ASSERT_NE(at, std::string::npos) << log;
+  EXPECT_DOUBLE_EQ(std::stod(log.substr(at + 10)), joules);
+}
+
+TEST(Observer, AClientThatLeavesAsItIsRefusedHasTheJournalsFate) {
+  static constexpr int kClients = 60;
+  Collector collector;
+  Rig rig({Role::Colocated}, 2 * kClients, "", [&](GatewayOptions& options, GatewayPolicies& policies) {
+    traced(collector.url())(options, policies);
+    options.probe_health = true;  // nobody is ready
+    options.unready_wait = Span::ms(50);
+  });
+  rig.upstream.answers_health = false;
+  std::vector<std::unique_ptr<net::RawClient>> clients;
+  for (int i = 0; i < kClients; ++i) {
+    clients.push_back(std::make_unique<net::RawClient>(rig.gateway->port()));
+    clients.back()->send(Rig::chat("", false, "X-Request-Id: " + std::to_string(i) + "\r\n"));
+  }
+  for (auto& client : clients) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    client.reset();
+  }
+  const auto spans = collector.once(kClients);
+  const auto counts = rig.settled();
+  const auto fates = [&](const char* fate) {
+    return std::ranges::count_if(spans, [&](const auto& span) { return attribute(span, "wattle.fate") == fate; });
+  };
+  EXPECT_EQ(fates("rejected"), counts.rejected);
+  EXPECT_EQ(fates("cancelled"), counts.cancelled);
 }
 
 TEST(Observer, ACollectorThatIsAwayOrSlowCostsSpansAndNoRequest) {
