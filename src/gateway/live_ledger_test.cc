@@ -305,23 +305,23 @@ TEST(LiveLedger, ARefusalAfterALostAttemptSaysWhatTheAttemptDrew) {
   }
 }
 
-TEST(LiveLedger, WhoeverLeavesIsToldWhatIsInTheJournal) {
+TEST(LiveLedger, ARequestsEndIsReportedAsInTheJournal) {
   for (const bool booked : {false, true}) {  // the client leaves: as it waits, or as the core refuses it
     Books books;
-    std::vector<Outcome> told;
+    std::vector<Outcome> reported;
     Outcome outcome;
     outcome.request.id = RequestId(7);
     outcome.fate = booked ? Fate::Rejected : Fate::Cancelled;
     if (booked) books.ledger.outcome(outcome);
     books.ledger.leaving(
         RequestId(7),
-        {.counted = {}, .charged = [&](const Outcome& o, const char*) { told.push_back(o); }, .booked = booked});
+        {.counted = {}, .charged = [&](const Outcome& o, const char*) { reported.push_back(o); }, .booked = booked});
     if (!booked) books.ledger.outcome(outcome);
-    ASSERT_EQ(told.size(), 1U) << booked;
-    EXPECT_EQ(told[0].request.id, RequestId(7)) << booked;
-    EXPECT_EQ(told[0].fate, outcome.fate);
-    EXPECT_TRUE(told[0].metered) << "it was at no engine";
-    EXPECT_EQ(told[0].energy, books.sink.all.at(7).energy);
+    ASSERT_EQ(reported.size(), 1U) << booked;
+    EXPECT_EQ(reported[0].request.id, RequestId(7)) << booked;
+    EXPECT_EQ(reported[0].fate, outcome.fate);
+    EXPECT_TRUE(reported[0].metered) << "it was at no engine";
+    EXPECT_EQ(reported[0].energy, books.sink.all.at(7).energy);
   }
 }
 

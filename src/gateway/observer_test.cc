@@ -3,7 +3,6 @@
 #include <rapidcheck/gtest.h>
 
 #include <set>
-#include <thread>
 
 #include "gateway/otlp.h"
 #include "gateway/rig_test.h"
@@ -296,31 +295,24 @@ TEST(Observer, ARefusalAfterALostAttemptCostsTheSameEverywhere) {
   EXPECT_DOUBLE_EQ(std::stod(log.substr(at + 10)), joules);
 }
 
-TEST(Observer, AClientThatLeavesAsItIsRefusedHasTheJournalsFate) {
-  static constexpr int kClients = 60;
-  Collector collector;
-  Rig rig({Role::Colocated}, 2 * kClients, "", [&](GatewayOptions& options, GatewayPolicies& policies) {
-    traced(collector.url())(options, policies);
-    options.probe_health = true;  // nobody is ready
-    options.unready_wait = Span::ms(50);
-  });
-  rig.upstream.answers_health = false;
-  std::vector<std::unique_ptr<net::RawClient>> clients;
-  for (int i = 0; i < kClients; ++i) {
-    clients.push_back(std::make_unique<net::RawClient>(rig.gateway->port()));
-    clients.back()->send(Rig::chat("", false, "X-Request-Id: " + std::to_string(i) + "\r\n"));
-  }
-  for (auto& client : clients) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    client.reset();
-  }
-  const auto spans = collector.once(kClients);
-  const auto counts = rig.settled();
-  const auto fates = [&](const char* fate) {
-    return std::ranges::count_if(spans, [&](const auto& span) { return attribute(span, "wattle.fate") == fate; });
-  };
-  EXPECT_EQ(fates("rejected"), counts.rejected);
-  EXPECT_EQ(fates("cancelled"), counts.cancelled);
+TEST(Observer, AFateIsTheJournals) {
+  RequestEnd end;  // the client left as the core refused it
+  end.fate = Fate::Cancelled;
+  end.reason = "the client went away";
+  Outcome outcome;
+  outcome.request.id = RequestId(-1);
+  outcome.metered = false;
+  end.booked(outcome, "emulated");
+  EXPECT_EQ(end.fate, Fate::Cancelled) << "the ledger has forgotten it";
+  EXPECT_FALSE(end.energy_j);
+  outcome.request.id = RequestId(7);
+  outcome.fate = Fate::Rejected;
+  outcome.reason = "no instance is ready";
+  outcome.metered = true;
+  end.booked(outcome, "emulated");
+  EXPECT_EQ(end.fate, Fate::Rejected);
+  EXPECT_EQ(end.reason, "no instance is ready");
+  EXPECT_EQ(end.energy_j, 0.0);
 }
 
 TEST(Observer, ACollectorThatIsAwayOrSlowCostsSpansAndNoRequest) {

@@ -176,20 +176,12 @@ void Relay::note_end(Fate fate, std::string_view reason) {
   r.engine = worker_->endpoint->host_port;
 }
 
-/// Its energy is the last thing that is known of it. Its fate is the journal's: the core may have refused it before it
-/// heard how it ended here.
+/// Its energy is the last thing that is known of it.
 LiveLedger::Charged Relay::with_record(LiveLedger::Charged charged) {
-  return [inner = std::move(charged), record = record_, observer = context_.observer, id = request_.id](
-             const Outcome& outcome, const char* meters) {
+  return [inner = std::move(charged), record = record_, observer = context_.observer](const Outcome& outcome,
+                                                                                      const char* meters) {
     if (inner) inner(outcome, meters);
-    if (outcome.request.id == id) {  // else it was booked so long ago that nobody knows
-      record->fate = outcome.fate;
-      record->reason = outcome.reason;
-    }
-    const EnergySaid said = EnergySaid::of(outcome, meters);
-    record->energy_j = said.joules;
-    record->carbon_g = said.grams;
-    record->meters = said.meters;
+    record->booked(outcome, meters);
     observer->over(record);
   };
 }
