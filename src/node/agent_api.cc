@@ -128,15 +128,13 @@ std::optional<std::string> gateway_of(const nlohmann::json& body, net::Exchange&
   return std::nullopt;
 }
 
-/// Whether the sender may command these engines; if not, it has been answered.
-bool commands(Agent& agent, const std::string& gateway, const std::set<std::string>& engines, Span lease,
-              net::Exchange& exchange) {
-  const auto rivals = agent.commanded_by(gateway, engines, lease);
-  if (!rivals) return true;
+/// Of a message that an agent does not obey. `not_leased`: why a known engine is refused if it has one gateway.
+void answer_refusal(net::Exchange& exchange, const Agent::LeaseRefusal& refused, std::string_view not_leased) {
+  if (!refused.known) return answer_problem(exchange, 404, "no engine here reports at " + refused.engine);
+  if (!refused.rival) return answer_problem(exchange, 409, refused.engine + std::string(not_leased));
   answer_problem(exchange, 409,
-                 fmt::format("{} is commanded by another gateway, too ({}); an engine obeys one", rivals->engine,
-                             rivals->other.empty() ? "without a name" : rivals->other));
-  return false;
+                 fmt::format("{} is commanded by another gateway, too ({}); an engine obeys one", refused.engine,
+                             refused.rival->empty() ? "without a name" : *refused.rival));
 }
 
 /// Applies a plan: pools of engines, the bounds of their clocks, and their objectives.
@@ -174,14 +172,10 @@ void take_plan(Agent& agent, net::Exchange& exchange) {
     }
     wanted.push_back(std::move(placed));
   }
-  std::set<std::string> named;
-  for (const auto& one : wanted) named.insert(one.engine);
-  if (!commands(agent, *gateway, named, *lease, exchange)) return;
-  const auto refused = agent.place(wanted, *lease);
-  if (!refused) return exchange.respond(200, kJson, "{}");
-  if (refused->known)
-    return answer_problem(exchange, 409, refused->engine + "'s clock is leased: bound it where it is decided");
-  answer_problem(exchange, 404, "no engine here reports at " + refused->engine);
+  if (const auto refused = agent.place(wanted, {*gateway, *lease})) {
+    return answer_refusal(exchange, *refused, "'s clock is leased: bound it where it is decided");
+  }
+  exchange.respond(200, kJson, "{}");
 }
 
 /// The engine that an item of a list refers to.
@@ -315,14 +309,11 @@ void take_clocks(Agent& agent, net::Exchange& exchange) {
         R"(each of finished must be {"engine": ENDPOINT} with class, requests and late of them, from 0)");
   }
   std::set<std::string> named;
-  for (const auto& one : wanted) named.insert(one.engine);
   for (const auto& one : *work) named.insert(one.engine);
   for (const auto& one : *handed_over) named.insert(one.engine);
   for (const auto& one : *finished) named.insert(one.engine);
-  if (!commands(agent, *gateway, named, *lease, exchange)) return;
-  if (const auto refused = agent.lease(wanted, *lease)) {
-    if (!refused->known) return answer_problem(exchange, 404, "no engine here reports at " + refused->engine);
-    return answer_problem(exchange, 409, refused->engine + " follows this agent's own recipe; its clock is not leased");
+  if (const auto refused = agent.lease(wanted, named, {*gateway, *lease})) {
+    return answer_refusal(exchange, *refused, " follows this agent's own recipe; its clock is not leased");
   }
   agent.work(*work);
   agent.handed_over(*handed_over);

@@ -146,6 +146,9 @@ struct Agent::Impl {
       core->bound(*i, allowed(engine), now);
     }
   }
+  /// The first that is refused because another gateway commands it, too. Under mutex.
+  [[nodiscard]] std::optional<LeaseRefusal> commanded_by(const Sender& sender, const std::set<std::string>& names,
+                                                         Instant now);
   void end_contests(Instant now) {
     for (Engine& engine : engines) {
       if (!engine.gateway.contested(now)) contest(engine, false, now);
