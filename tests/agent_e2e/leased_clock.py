@@ -77,6 +77,12 @@ def main() -> None:
         assert lease(900, 1000)[0] == 409, "its own recipe decides"
         time.sleep(0.1)
         assert clock() == 1410
+        bound = lambda gateway, most: post(admin + "/plan", {"gateway": gateway, "lease_ms": 60000, "engines": [
+            {"engine": engine["fpm"], "pool": 0, "least_mhz": 210, "most_mhz": most}]})[0]
+        assert bound("a", 900) == 200
+        eventually("its bounds hold", lambda: clock() == 900)
+        assert bound("b", 600) == 409
+        eventually("neither's do", lambda: clock() == 1410)
 
 
 if __name__ == "__main__":
