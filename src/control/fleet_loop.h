@@ -94,6 +94,8 @@ class FleetLoop {
   /// only if the partner is gone. Without an accepting decode instance the request is refused. Ignored for requests
   /// that are gone or already handed over.
   void prefill_done(RequestId id, Instant now);
+  /// Whether it is held or dispatched: neither over nor refused.
+  [[nodiscard]] bool has(RequestId id) const { return requests_.contains(id.value()); }
   /// A held or dispatched request is over: journals its outcome, frees its place, and retries held requests. Returns
   /// its tag; none: the request is unknown and the call is ignored (a cancel may cross a finish).
   std::optional<Tag> leave(RequestId id, Fate fate, const char* reason, const Served& served, Instant now);

@@ -354,7 +354,16 @@ void AdminApi::plan(net::Exchange& exchange) {
     control_.run_and_wait([&](control::FleetLoop& core, Instant) { classes = core.classes().size(); });
     const auto wanted = read_plan(exchange.body(), classes);
     if (!wanted) return answer_error(exchange, wanted.error());
-    control_.run_and_wait([&](control::FleetLoop&, Instant now) { control_.follow(*wanted, now); });
+    bool taken = false;
+    control_.run_and_wait([&](control::FleetLoop&, Instant now) {
+      taken = planners_.takes(*wanted, now);
+      if (taken) control_.follow(*wanted, now);
+    });
+    if (!taken) {
+      return answer_error(
+          exchange, {409, "another planner was started later, and its plan holds until it has sent none for its lease",
+                     "invalid_request_error", "planner", ""});
+    }
     return answer_json(exchange, 200, {{"status", "in force"}});
   }
   if (!only(exchange, {"GET", "PUT"})) return;

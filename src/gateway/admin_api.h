@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "gateway/client_api.h"
+#include "gateway/plan_api.h"
 
 namespace wattle::gateway {
 
@@ -74,6 +75,7 @@ class AdminApi {
   const LengthFeed* lengths_ = nullptr;
   const RequestObserver* observer_ = nullptr;
   std::string queueing_;  ///< name of the policy; empty: none
+  NewestPlanner planners_;
 };
 
 }  // namespace wattle::gateway

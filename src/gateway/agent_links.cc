@@ -15,10 +15,19 @@ namespace wattle::gateway {
 namespace {
 
 constexpr std::size_t kAnswerMax = 4 << 20;
+constexpr std::size_t kReasonMax = 4096;
 constexpr Span kWorkGap = Span::ms(2);
 constexpr Span kLookUpGap = Span::s(1);
 constexpr std::size_t kHandOversKept = 256;        ///< of an engine whose agent does not answer
 constexpr std::int64_t kFinishedKept = 1'000'000;  ///< likewise, of each class
+
+/// Why an agent refuses a message.
+std::string problem_of(const std::string& answer, int status) {
+  const auto body = nlohmann::json::parse(answer, nullptr, false);
+  const nlohmann::json::json_pointer at("/error/message");
+  if (!body.contains(at) || !body[at].is_string()) return fmt::format("status {}", status);
+  return body[at].get<std::string>();
+}
 
 }  // namespace
 
@@ -35,12 +44,16 @@ struct AgentLinks::Link {
   std::int64_t next_decision = 0;
   std::int64_t next_step = 0;
   bool polling = false;
-  bool sending = false;
-  Instant sent;          ///< the newest message
+  /// Messages of one kind, one at a time.
+  struct Outgoing {
+    bool sending = false;
+    std::string body;     ///< on its way
+    std::string refused;  ///< why the newest one was, as logged; empty: it was accepted
+  };
+  Outgoing commands;
+  Instant sent;          ///< the newest command
   bool waiting = false;  ///< until kWorkGap after it
-  std::string body;      ///< of the commands on their way
-  bool sending_places = false;
-  std::string places;  ///< on their way
+  Outgoing places;
 };
 
 class AgentLinks::Poll final : public net::ResponseHandler {
@@ -67,25 +80,39 @@ class AgentLinks::Poll final : public net::ResponseHandler {
   int status_ = 0;
 };
 
-/// Of one kind of message at a time to each agent: `sending` is that kind's, `flush` sends the next.
+/// `flush` sends the next of its kind.
 class AgentLinks::Send final : public net::ResponseHandler {
  public:
-  Send(AgentLinks& links, bool& sending, void (AgentLinks::*flush)())
-      : links_(links), sending_(sending), flush_(flush) {}
+  Send(AgentLinks& links, const Link& link, Link::Outgoing& kind, void (AgentLinks::*flush)())
+      : links_(links), link_(link), kind_(kind), flush_(flush) {}
   void on_head(int status, const net::HeaderFields&, std::int64_t) override { status_ = status; }
-  void on_body(std::string_view) override {}
+  void on_body(std::string_view bytes) override { answer_.append(bytes.substr(0, kReasonMax - answer_.size())); }
   void on_end() override {
-    if (status_ != 200) return on_failure(net::CallFailure::Response);
-    sending_ = false;
-    (links_.*flush_)();  // what was decided meanwhile
+    kind_.sending = false;
+    say(status_ == 200 ? std::string() : problem_of(answer_, status_));
+    if (status_ != 200) return;  // as after a failure
+    (links_.*flush_)();          // what was decided meanwhile
   }
   /// The next renewal tries again; until then the old lease holds, or the agent's fallback.
-  void on_failure(net::CallFailure) override { sending_ = false; }
+  void on_failure(net::CallFailure) override { kind_.sending = false; }
 
  private:
+  /// Once, until it changes.
+  void say(std::string refused) {
+    if (kind_.refused == refused) return;
+    kind_.refused = std::move(refused);
+    if (kind_.refused.empty())
+      return net::log_line(net::LogLevel::Info, "the agent takes this gateway's commands again",
+                           {{"agent", link_.url}});
+    net::log_line(net::LogLevel::Error, "an agent refuses this gateway's commands",
+                  {{"agent", link_.url}, {"why", kind_.refused}});
+  }
+
   AgentLinks& links_;
-  bool& sending_;
+  const Link& link_;
+  Link::Outgoing& kind_;
   void (AgentLinks::*flush_)();
+  std::string answer_;
   int status_ = 0;
 };
 
@@ -347,7 +374,7 @@ void AgentLinks::renew() {
 void AgentLinks::flush(bool all) {
   if (!client_) return;
   for (const auto& link : links_) {
-    if (link->sending) continue;
+    if (link->commands.sending) continue;
     const Instant now = net::steady_now();
     bool commands = false;
     bool urgent = false;
@@ -416,21 +443,22 @@ void AgentLinks::flush(bool all) {
       }
     }
     if (clocks.empty() && work.empty() && handed_over.empty() && finished.empty()) continue;
-    link->sending = true;
+    link->commands.sending = true;
     link->sent = now;
-    nlohmann::ordered_json body{{"lease_ms", options_.lease.ns() / 1'000'000}, {"clocks", clocks}, {"work", work}};
+    nlohmann::ordered_json body{
+        {"lease_ms", options_.lease.ns() / 1'000'000}, {"gateway", options_.name}, {"clocks", clocks}, {"work", work}};
     if (!handed_over.empty()) body["handed_over"] = std::move(handed_over);
     if (!finished.empty()) body["finished"] = std::move(finished);
-    link->body = body.dump();
-    client_->send(link->endpoint, "POST", "/clocks", "Content-Type: application/json\r\n", link->body,
-                  std::make_shared<Send>(*this, link->sending, &AgentLinks::flush_now));
+    link->commands.body = body.dump();
+    client_->send(link->endpoint, "POST", "/clocks", "Content-Type: application/json\r\n", link->commands.body,
+                  std::make_shared<Send>(*this, *link, link->commands, &AgentLinks::flush_now));
   }
 }
 
 void AgentLinks::flush_places() {
   if (!client_) return;
   for (const auto& link : links_) {
-    if (link->sending_places) continue;
+    if (link->places.sending) continue;
     auto engines = nlohmann::ordered_json::array();
     {
       const std::lock_guard lock(mutex_);
@@ -450,10 +478,14 @@ void AgentLinks::flush_places() {
       }
     }
     if (engines.empty()) continue;
-    link->sending_places = true;
-    link->places = nlohmann::ordered_json{{"lease_ms", options_.lease.ns() / 1'000'000}, {"engines", engines}}.dump();
-    client_->send(link->endpoint, "POST", "/plan", "Content-Type: application/json\r\n", link->places,
-                  std::make_shared<Send>(*this, link->sending_places, &AgentLinks::flush_places));
+    link->places.sending = true;
+    link->places.body = nlohmann::ordered_json{
+        {"lease_ms", options_.lease.ns() / 1'000'000},
+        {"gateway", options_.name},
+        {"engines",
+         engines}}.dump();
+    client_->send(link->endpoint, "POST", "/plan", "Content-Type: application/json\r\n", link->places.body,
+                  std::make_shared<Send>(*this, *link, link->places, &AgentLinks::flush_places));
   }
 }
 

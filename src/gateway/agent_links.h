@@ -25,6 +25,7 @@ namespace wattle::gateway {
 
 struct AgentLinksOptions {
   std::vector<std::string> urls;  ///< of the agents' admin planes
+  std::string name = {};          ///< this gateway's unique name: an agent's engine obeys one gateway
   Span poll_period = Span::ms(50);
   Span lease = Span::s(2);                                ///< renewed every quarter of it
   net::Resolver::LookUp look_up = net::resolve_endpoint;  ///< of their names

@@ -23,6 +23,7 @@ struct Agent {
   std::atomic<int> finished{0}, late{0};
   std::atomic<int> tbt_ms{0};  ///< of the objectives; -1: it was placed without any
   std::atomic<std::int64_t> energy_uj{0};
+  std::atomic<bool> named{false};            ///< what it heard names its gateway
   std::atomic<bool> asked_of_itself{false};  ///< for what has come since what it has said itself
   std::unique_ptr<net::HttpServer> server;
   Agent() {
@@ -30,6 +31,7 @@ struct Agent {
       if (e->path() == "/clocks") {
         ++heard;
         const auto body = nlohmann::json::parse(e->body());
+        named = body.value("gateway", "") == "g";
         for (const auto& one : body.value("handed_over", nlohmann::json::array()))
           waits_us += one["wait_us"].get<int>();
         for (const auto& one : body.value("finished", nlohmann::json::array())) {
@@ -41,6 +43,7 @@ struct Agent {
       }
       if (e->path() == "/plan") {
         const auto body = nlohmann::json::parse(e->body());
+        named = named && body.value("gateway", "") == "g";
         for (const auto& placed : body["engines"]) {
           tbt_ms = placed.contains("objectives") ? placed["objectives"]["tbt_ms"].get<int>() : -1;
         }
@@ -75,6 +78,7 @@ struct Linked {
     options.urls = {agent.url()};
     options.poll_period = poll_period;
     options.lease = poll_period * 40;
+    options.name = "g";
     links = std::move(*AgentLinks::make(options));
     links->know("e", InstanceId(0));
     links->start({[](const EngineReading&) {}, [](const journal::DecisionRecord&) {}});
@@ -119,6 +123,7 @@ TEST(AgentLinks, ObjectivesOfAPoolAreSaidAndTakenBack) {
   await([&] { return linked.agent.tbt_ms == 200; });
   linked.links->place(InstanceId(0), {PoolId(1)});
   await([&] { return linked.agent.tbt_ms == -1; });
+  EXPECT_TRUE(linked.agent.named) << "an agent obeys one gateway";
 }
 
 TEST(AgentLinks, WorkOfALoopIsSaidWhenItsTurnIsOver) {

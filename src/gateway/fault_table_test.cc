@@ -168,7 +168,8 @@ void FaultTable::before_first_byte() {
         answer, rig, rig.upstream.seen_count() + second.seen_count());
   }
   streamed("sends nothing for `--first-byte-timeout-s`", "silent", short_first_byte);
-  for (const bool whole : {false, true}) {
+  for (const char* fault : {"hangs: no health probe is answered, another engine is there",
+                            "the same, and the answer is no stream", "the same while it drains"}) {
     Upstream second;
     Rig rig({Role::Colocated, Role::Colocated}, 64, "", [&](GatewayOptions& options, GatewayPolicies&) {
       probing(options);
@@ -176,10 +177,14 @@ void FaultTable::before_first_byte() {
     });
     wait_ready(rig, 2);
     rig.upstream.hangs = true;
+    const std::string name = fault;
+    net::RawClient client(rig.gateway->port());
+    client.send(Rig::chat("", name.starts_with("hangs"), "Connection: close\r\n"));
+    await([&] { return rig.upstream.seen_count() == 1; });
+    if (name.ends_with("drains")) rig.ask_admin("DELETE /workers/0 HTTP/1.1\r\nHost: h\r\n\r\n");
     rig.upstream.answers_health = false;
-    const std::string answer = whole ? rig.ask(Rig::chat("", false)) : stream(rig, "");
-    row(whole ? "the same, and the answer is no stream" : "hangs: no health probe is answered, another engine is there",
-        answer, rig, rig.upstream.seen_count() + second.seen_count());
+    const std::string answer = client.all();
+    row(fault, answer, rig, rig.upstream.seen_count() + second.seen_count());
   }
   for (const bool wait : {false, true}) {
     Rig rig({Role::Colocated}, 64, "", [&](GatewayOptions& options, GatewayPolicies&) {

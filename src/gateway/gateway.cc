@@ -101,8 +101,6 @@ struct Gateway::Impl {
       return all;
     });
     options.models_alike = policies.hosts_clocks;
-    std::random_device random;
-    options.via = fmt::format("wattle-{:08x}{:08x}", random(), random());
     options.listen.max_connections = most_connections(options.listen.max_connections, options.spare_descriptors);
     admin_api.set_queueing(std::move(policies.queueing));
   }
@@ -272,9 +270,12 @@ Result<void> Gateway::check(GatewayOptions options, const GatewayPolicies& polic
 Result<std::unique_ptr<Gateway>> Gateway::start(const GatewayOptions& options, GatewayPolicies policies,
                                                 journal::Sink& sink) {
   if (auto ok = check(options, policies); !ok) return std::unexpected(ok.error());
+  GatewayOptions named = options;
+  std::random_device random;
+  named.via = named.agents.name = fmt::format("wattle-{:08x}{:08x}", random(), random());
   std::unique_ptr<AgentLinks> links;
   if (!options.agents.urls.empty()) {
-    auto made = AgentLinks::make(options.agents);
+    auto made = AgentLinks::make(named.agents);
     if (!made) return std::unexpected(made.error());
     links = std::move(*made);
   }
@@ -285,7 +286,7 @@ Result<std::unique_ptr<Gateway>> Gateway::start(const GatewayOptions& options, G
     observer = std::move(*made);
   }
   auto gateway = std::unique_ptr<Gateway>(
-      new Gateway(std::make_unique<Impl>(options, std::move(policies), std::move(links), std::move(observer), sink)));
+      new Gateway(std::make_unique<Impl>(named, std::move(policies), std::move(links), std::move(observer), sink)));
   if (auto listening = gateway->impl_->listen(); !listening) return std::unexpected(listening.error());
   return gateway;
 }

@@ -137,25 +137,23 @@ void LiveLedger::unseen(RequestId id, Instant at) {
 
 /// A prompt whose step is not paid yet pays for what was computed of it, not for what was believed.
 void LiveLedger::leaving(RequestId id, Leaving leaving) {
-  Billed* r = find(id);
-  if (r == nullptr) return left_already(id, std::move(leaving));
-  if (r->outcome) {  // refused after an attempt was lost, whose energy is not known yet
-    r->leaving = std::move(leaving);
-    return;
+  Billed* const before = find(id);
+  if (before == nullptr && leaving.booked) return booked_already(id, std::move(leaving));
+  Billed& r = before == nullptr ? billed_[id.value()] : *before;  // a new one has not reached an engine
+  // Of one that is booked only the energy of lost attempts is not known yet.
+  if (!leaving.booked && leaving.counted.prompt > 0) {
+    r.prompt_tokens = std::max(leaving.counted.prompt - std::max(leaving.counted.cached, 0), 1);
+  } else if (!leaving.booked && leaving.counted.prompt == 0) {
+    refused(r);
   }
-  if (leaving.counted.prompt > 0) {
-    r->prompt_tokens = std::max(leaving.counted.prompt - std::max(leaving.counted.cached, 0), 1);
-  } else if (leaving.counted.prompt == 0) {
-    refused(*r);
-  }
-  r->leaving = std::move(leaving);
+  r.leaving = std::move(leaving);
 }
 
-/// It was refused and booked at once, or it never reached an engine.
-void LiveLedger::left_already(RequestId id, Leaving leaving) {
+void LiveLedger::booked_already(RequestId id, Leaving leaving) {
   Outcome outcome;
+  outcome.request.id = RequestId{-1};
   outcome.metered = false;
-  for (std::size_t i = leaving.rejected ? recent_.size() : 0; i-- > 0;) {
+  for (std::size_t i = recent_.size(); i-- > 0;) {
     Recent& one = recent_[(oldest_ + i) % recent_.size()];
     if (one.outcome.request.id != id) continue;
     one.name = std::move(leaving.name);

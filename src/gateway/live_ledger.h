@@ -64,9 +64,8 @@ class LiveLedger final : public journal::Sink {
   struct Leaving {
     TokenTally::Counted counted;
     std::string name = {};      ///< the client's X-Request-Id; empty: ours
-    Charged charged = nullptr;  ///< called once its energy is known, or known to be unknown; at once for a request that
-                                ///< never reached an engine, with nothing else in its outcome
-    bool rejected = false;      ///< perhaps by the core, which calls outcome() before
+    Charged charged = nullptr;  ///< called once its energy is known, or known to be unknown
+    bool booked = false;        ///< the core has refused it: outcome() came before, with its fate
   };
   void leaving(RequestId id, Leaving leaving);
   /// A step begins.
@@ -166,7 +165,7 @@ class LiveLedger final : public journal::Sink {
   void paid(RequestId id);
   void let_go(Billed& request);
   void refused(Billed& request);
-  void left_already(RequestId id, Leaving leaving);
+  void booked_already(RequestId id, Leaving leaving);
   void unmetered(std::size_t i, Instant now);
   void lose(std::size_t i, Instant now);
   void read_late(std::size_t i, Picojoules drawn, Instant at);

@@ -292,7 +292,7 @@ TEST(LiveLedger, ARefusalAfterALostAttemptSaysWhatTheAttemptDrew) {
           {.counted = {},
            .name = "abc",
            .charged = [&](const Outcome& o, const char*) { said = o.metered ? o.energy.joules().value() : -2.0; },
-           .rejected = true});
+           .booked = true});
     };
     if (!read_before) leaves();
     EXPECT_EQ(said, -1.0) << "its meter has yet to speak";
@@ -302,6 +302,26 @@ TEST(LiveLedger, ARefusalAfterALostAttemptSaysWhatTheAttemptDrew) {
     EXPECT_DOUBLE_EQ(said, books.joules(1)) << "as in the journal";
     EXPECT_EQ(books.ledger.recent(0).name, "abc");
     books.expect_conserved(100);
+  }
+}
+
+TEST(LiveLedger, ARequestsEndIsReportedAsInTheJournal) {
+  for (const bool booked : {false, true}) {  // the client leaves: as it waits, or as the core refuses it
+    Books books;
+    std::vector<Outcome> reported;
+    Outcome outcome;
+    outcome.request.id = RequestId(7);
+    outcome.fate = booked ? Fate::Rejected : Fate::Cancelled;
+    if (booked) books.ledger.outcome(outcome);
+    books.ledger.leaving(
+        RequestId(7),
+        {.counted = {}, .charged = [&](const Outcome& o, const char*) { reported.push_back(o); }, .booked = booked});
+    if (!booked) books.ledger.outcome(outcome);
+    ASSERT_EQ(reported.size(), 1U) << booked;
+    EXPECT_EQ(reported[0].request.id, RequestId(7)) << booked;
+    EXPECT_EQ(reported[0].fate, outcome.fate);
+    EXPECT_TRUE(reported[0].metered) << "it was at no engine";
+    EXPECT_EQ(reported[0].energy, books.sink.all.at(7).energy);
   }
 }
 

@@ -234,6 +234,87 @@ TEST(Observer, WhatFailedIsAnErrorWhatWasRefusedIsNot) {
   EXPECT_EQ(attribute(refused, "server.address"), nullptr);
 }
 
+/// Of a worker: each reading says so many more joules.
+struct RisingMeter {
+  net::LoopPool pool{1};
+  std::atomic<std::int64_t> energy_uj{0};
+  std::unique_ptr<net::HttpServer> server;
+  explicit RisingMeter(const std::string& engine) {
+    server = std::move(*net::HttpServer::listen(pool, {}, [this, engine](const std::shared_ptr<net::Exchange>& e) {
+      const nlohmann::json reading{{"engine", engine}, {"energy_uj", energy_uj += 1'000'000}};
+      e->respond(200, "application/json", nlohmann::json{{"engines", {reading}}, {"started_unix_us", 77}}.dump());
+    }));
+  }
+  ~RisingMeter() {
+    server.reset();
+    pool.stop();
+  }
+};
+
+TEST(Observer, ARefusalAfterALostAttemptCostsTheSameEverywhere) {
+  Collector collector;
+  std::unique_ptr<RisingMeter> meter;
+  Rig rig({Role::Colocated}, 64, "", [&](GatewayOptions& options, GatewayPolicies& policies) {
+    traced(collector.url())(options, policies);
+    options.observer.log_requests = true;
+    options.probe_health = true;
+    options.probe_timeout = Span::ms(50);
+    options.health_period = Span::ms(20);
+    options.lost_after = Span::ms(100);
+    options.unready_wait = Span::ms(50);
+    meter = std::make_unique<RisingMeter>(
+        net::engine_name("", options.workers.front().url, "").value_or(options.workers.front().url));
+    options.agents.urls = {"http://127.0.0.1:" + std::to_string(meter->server->port())};
+    options.agents.poll_period = Span::ms(5);
+  });
+  await([&] { return rig.ready(0) && rig.admin("/health").find("unmetered") == std::string::npos; });
+  rig.upstream.hangs = true;
+  testing::internal::CaptureStderr();
+  net::RawClient client(rig.gateway->port());
+  client.send(Rig::chat("", false, "X-Request-Id: abc\r\n"));
+  await([&] { return rig.upstream.seen_count() == 1; });
+  rig.upstream.answers_health = false;
+  EXPECT_EQ(client.response().substr(9, 3), "503");
+  const auto span = collector.once(1).front();
+  EXPECT_EQ(attribute(span, "wattle.fate"), "rejected");
+  EXPECT_EQ(attribute(span, "wattle.attempts"), "1");
+  const double joules = attribute(span, "wattle.energy_j").get<double>();
+  EXPECT_GT(joules, 0.0) << "what the lost attempt drew";
+  const auto row = nlohmann::json::parse(Rig::body_of(rig.admin("/usage/requests/abc"))).at("requests").at(0);
+  EXPECT_EQ(row["fate"], "rejected");
+  EXPECT_EQ(row["energy_j"].get<double>(), joules);
+  ASSERT_EQ(rig.sink.all.size(), 1U);
+  EXPECT_EQ(rig.sink.all[0].fate, Fate::Rejected);
+  EXPECT_EQ(rig.sink.all[0].energy.joules().value(), joules) << "the journal's";
+  rig.gateway->stop(Span());
+  net::flush_log(Span::s(5));
+  const std::string log = testing::internal::GetCapturedStderr();
+  EXPECT_NE(log.find(" fate=rejected "), std::string::npos) << log;
+  const std::size_t at = log.find(" energy_j=");
+  ASSERT_NE(at, std::string::npos) << log;
+  EXPECT_DOUBLE_EQ(std::stod(log.substr(at + 10)), joules);
+}
+
+TEST(Observer, AFateIsTheJournals) {
+  RequestEnd end;  // the client left as the core refused it
+  end.fate = Fate::Cancelled;
+  end.reason = "the client went away";
+  Outcome outcome;
+  outcome.request.id = RequestId(-1);
+  outcome.metered = false;
+  end.booked(outcome, "emulated");
+  EXPECT_EQ(end.fate, Fate::Cancelled) << "the ledger has forgotten it";
+  EXPECT_FALSE(end.energy_j);
+  outcome.request.id = RequestId(7);
+  outcome.fate = Fate::Rejected;
+  outcome.reason = "no instance is ready";
+  outcome.metered = true;
+  end.booked(outcome, "emulated");
+  EXPECT_EQ(end.fate, Fate::Rejected);
+  EXPECT_EQ(end.reason, "no instance is ready");
+  EXPECT_EQ(end.energy_j, 0.0);
+}
+
 TEST(Observer, ACollectorThatIsAwayOrSlowCostsSpansAndNoRequest) {
   static constexpr int kRequests = 40;
   const auto all_answered = [](Rig& rig) {

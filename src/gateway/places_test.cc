@@ -236,6 +236,13 @@ TEST(Places, AWorkerIsForTheTypeItSaysOnceItsHealthHasBeenSeen) {
   EXPECT_EQ(ask(5, 10), InstanceId(1));
   call(rig, "PUT", "/plan", R"({"weights":[],"clocks":[]})", "200");
   EXPECT_EQ(ask(5, 10), InstanceId(0));
+  // Of two planners the newer one is followed.
+  const std::string to_long = R"({"clocks":[],"lease_ms":60000,"weights":[{"class":0,"pool":3,"weight":1}],"planner":)";
+  const std::string to_any = R"({"clocks":[],"lease_ms":60000,"weights":[],"planner":)";
+  call(rig, "PUT", "/plan", to_long + R"("a"})", "200");
+  call(rig, "PUT", "/plan", to_any + R"("b"})", "200");
+  call(rig, "PUT", "/plan", to_long + R"("a"})", "409");
+  EXPECT_EQ(ask(5, 10), InstanceId(0));
   call(rig, "DELETE", "/workers/1", "", "202");
   EXPECT_EQ(worker("1")["job_status"]["job_type"], "RemoveWorker");
   EXPECT_EQ(worker("1")["job_status"]["status"], "succeeded");

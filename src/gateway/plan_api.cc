@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -17,6 +18,7 @@ using Json = nlohmann::json;
 
 constexpr std::int64_t kHighestMhz = 100'000;
 constexpr double kRounding = 1e-6;
+constexpr std::size_t kLongestName = 128;
 
 std::unexpected<net::ApiError> wrong(const char* param, std::string message) {
   return std::unexpected(net::ApiError{400, std::move(message), "invalid_request_error", param, ""});
@@ -105,7 +107,26 @@ std::expected<PutPlan, net::ApiError> read_plan(std::string_view body, std::int3
                                          kLongestPlanLease.millis()));
   }
   plan.lease = Span::ms(lease.value_or(0));
+  if (const auto name = json.find("planner"); name != json.end()) {
+    if (!name->is_string() || name->get_ref<const std::string&>().size() > kLongestName) {
+      return wrong("planner", fmt::format("planner must be a text of at most {} bytes", kLongestName));
+    }
+    plan.planner = name->get<std::string>();
+  }
   return plan;
+}
+
+bool NewestPlanner::takes(const PutPlan& plan, Instant now) {
+  if (plan.planner.empty()) return true;
+  if (now >= until_) replaced_.clear();
+  if (std::ranges::find(replaced_, plan.planner) != replaced_.end()) return false;
+  if (plan.planner != newest_ && now < until_) {
+    replaced_.push_back(newest_);
+    if (replaced_.size() > kReplacedKept) replaced_.pop_front();
+  }
+  newest_ = plan.planner;
+  until_ = now + plan.lease;
+  return true;
 }
 
 }  // namespace wattle::gateway

@@ -49,6 +49,27 @@ TEST(PutPlan, BadOnesSayWhichKeyAndWhy) {
   EXPECT_EQ(clocks(R"({"pool":0,"least_mhz":1410,"most_mhz":210})"), "clocks");
   EXPECT_EQ(clocks(R"({"pool":0,"least_mhz":0,"most_mhz":210})"), "clocks");
   EXPECT_EQ(clocks((std::string(one) + "," + one).c_str()), "clocks");
+  EXPECT_EQ(param(R"({"weights":[],"clocks":[],"planner":7})"), "planner");
+}
+
+TEST(NewestPlanner, OneThatWasReplacedWaitsForItsSuccessorsLease) {
+  NewestPlanner planners;
+  const auto takes = [&](const char* name, std::int64_t at_ms) {
+    return planners.takes({{}, {}, Span::ms(100), name}, Instant() + Span::ms(at_ms));
+  };
+  EXPECT_TRUE(takes("a", 10));
+  EXPECT_TRUE(takes("b", 20)) << "as after a restart";
+  for (std::int64_t ms = 30; ms < 400; ms += 50) {
+    EXPECT_FALSE(takes("a", ms));
+    EXPECT_TRUE(takes("b", ms + 20));
+    EXPECT_TRUE(takes("", ms + 20)) << "an operator's";
+  }
+  EXPECT_TRUE(takes("c", 410));
+  EXPECT_FALSE(takes("a", 420));
+  EXPECT_FALSE(takes("b", 509));
+  EXPECT_TRUE(takes("b", 510)) << "the newest is gone, or stalled";
+  EXPECT_TRUE(takes("c", 520)) << "it is back, as one that was started now";
+  EXPECT_FALSE(takes("b", 530));
 }
 
 }  // namespace

@@ -181,10 +181,7 @@ LiveLedger::Charged Relay::with_record(LiveLedger::Charged charged) {
   return [inner = std::move(charged), record = record_, observer = context_.observer](const Outcome& outcome,
                                                                                       const char* meters) {
     if (inner) inner(outcome, meters);
-    const EnergySaid said = EnergySaid::of(outcome, meters);
-    record->energy_j = said.joules;
-    record->carbon_g = said.grams;
-    record->meters = said.meters;
+    record->booked(outcome, meters);
     observer->over(record);
   };
 }

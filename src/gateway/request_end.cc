@@ -4,6 +4,8 @@
 #include <array>
 #include <charconv>
 
+#include "gateway/charged_answer.h"
+
 namespace wattle::gateway {
 
 namespace {
@@ -21,6 +23,17 @@ std::string request_name(RequestId id) {
   const auto end = std::to_chars(digits.begin(), digits.end(), static_cast<std::uint64_t>(id.value()), 16).ptr;
   std::copy(digits.begin(), end, out.end() - (end - digits.begin()));
   return out;
+}
+
+void RequestEnd::booked(const Outcome& outcome, const char* meters_said) {
+  if (outcome.request.id != RequestId{-1}) {  // else it was booked so long ago that the ledger has forgotten it
+    fate = outcome.fate;
+    reason = outcome.reason;
+  }
+  const EnergySaid said = EnergySaid::of(outcome, meters_said);
+  energy_j = said.joules;
+  carbon_g = said.grams;
+  meters = said.meters;
 }
 
 }  // namespace wattle::gateway

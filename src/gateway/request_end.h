@@ -49,6 +49,10 @@ struct RequestEnd {
   std::optional<double> energy_j;  ///< none: not, or not fully, metered
   std::optional<double> carbon_g;
   const char* meters = "none";  ///< as LiveLedger::meters()
+
+  /// What is in the journal; as LiveLedger::Charged. Its fate is the journal's: the core may have refused the request
+  /// before it heard that the client had left.
+  void booked(const Outcome& outcome, const char* meters_said);
 };
 
 }  // namespace wattle::gateway

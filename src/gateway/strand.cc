@@ -244,7 +244,7 @@ void ControlStrand::handle(Event& event, Instant at) {
       else
         book_.leave(event.id);
       if (ledger_ != nullptr) {
-        ledger_->leaving(event.id, {counted, std::move(name), std::move(charged), fate == Fate::Rejected});
+        ledger_->leaving(event.id, {counted, std::move(name), std::move(charged), !requests_.has(event.id)});
       }
       if (const auto tag = requests_.leave(event.id, fate, reason, served, now)) unseat(*tag);
       break;

@@ -99,13 +99,13 @@ void WorkerRegistry::probe_all() {
   control_.run_and_wait([&](control::FleetLoop& core, Instant) {
     to_drop = std::exchange(unheard_, {});
     for (auto& state : states_) {
-      if (!state.removed) all.push_back(state.worker);
-      if (!state.removed && !state.up && state.misses >= options_.health_misses) {
+      // A removed one is asked and listened to for as long as it has requests: it may hang with them.
+      const bool concerns = !state.removed || core.shown(state.worker->id).assigned_requests > 0;
+      if (concerns) all.push_back(state.worker);
+      if (concerns && !state.up && state.misses >= options_.health_misses) {
         lost.emplace_back(state.worker, state.options.url);
       }
-      const auto& view = core.shown(state.worker->id);
-      // A removed one is listened to for as long as it has requests.
-      if (!state.removed || !state.listening || view.assigned_requests > 0) continue;
+      if (concerns || !state.listening) continue;
       state.listening = false;
       to_drop.push_back(state.worker->id);
     }

@@ -52,7 +52,7 @@ Result<Context> make_context(const std::string& certificate_file, const std::str
     return bad_input(certificate_file, "is no PEM file of a certificate chain: " + newest_error());
   }
   if (::SSL_CTX_use_PrivateKey_file(context, key_file.c_str(), SSL_FILETYPE_PEM) != 1) {
-    return bad_input(key_file, "is no PEM file of a private key without a pass phrase: " + newest_error());
+    return bad_input(key_file, "is no private key (PEM, without a pass phrase) of the certificate: " + newest_error());
   }
   if (::SSL_CTX_check_private_key(context) != 1) return bad_input(key_file, "is not the certificate's key");
   return made;

@@ -132,6 +132,7 @@ void Agent::run(const std::atomic<bool>& stop) {
       s.core->tick(net::steady_now());
       s.leases->tick(net::steady_now());
       s.end_places(net::steady_now());
+      s.end_contests(net::steady_now());
       s.keep_budget(net::steady_now());
       s.learn(net::steady_now());
       s.warn_once();

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -98,10 +99,18 @@ class Agent {
   };
   struct LeaseRefusal {
     std::string engine;
-    bool known = false;  ///< the engine is known, but its clock is not leased
+    bool known = false;                     ///< the engine is known, but its clock is not leased
+    std::optional<std::string> rival = {};  ///< or this gateway commands it, too: neither is obeyed (OneGateway)
   };
-  /// Grants all or none; returns the first that is refused. From any thread.
-  [[nodiscard]] std::optional<LeaseRefusal> lease(const std::vector<LeasedClock>& clocks, Span lease);
+  /// Who sends a message, and for how long it holds.
+  struct Sender {
+    std::string gateway;  ///< empty: without a name
+    Span lease;
+  };
+  /// Grants all or none; returns the first that is refused. `named`: the engines in the rest of the message; unknown
+  /// ones belong to another node. From any thread.
+  [[nodiscard]] std::optional<LeaseRefusal> lease(const std::vector<LeasedClock>& clocks,
+                                                  const std::set<std::string>& named, const Sender& sender);
 
   /// A plan's statement about an engine.
   struct Placed {
@@ -110,8 +119,8 @@ class Agent {
     std::optional<ClockRange> bounds;    ///< none: any clock
     std::optional<Slo> objectives = {};  ///< that it has to keep at present; none: those of its spec
   };
-  /// Applies all or none; returns the first that is refused. Bounds and objectives hold for `lease`. From any thread.
-  [[nodiscard]] std::optional<LeaseRefusal> place(const std::vector<Placed>& engines, Span lease);
+  /// Applies all or none; returns the first that is refused. Bounds and objectives hold for the lease. From any thread.
+  [[nodiscard]] std::optional<LeaseRefusal> place(const std::vector<Placed>& engines, const Sender& sender);
   struct Work {
     std::string engine;  ///< endpoint
     control::InstanceWork now;

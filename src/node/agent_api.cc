@@ -8,6 +8,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 
 #include "journal/names.h"
 #include "journal/slo_json.h"
@@ -117,12 +118,33 @@ std::optional<Span> lease_of(const nlohmann::json& body, net::Exchange& exchange
   return std::nullopt;
 }
 
+/// Errors: not a short text.
+std::optional<std::string> gateway_of(const nlohmann::json& body, net::Exchange& exchange) {
+  constexpr std::size_t kLongest = 128;
+  const auto said = body.find("gateway");
+  if (said == body.end()) return "";
+  if (said->is_string() && said->get_ref<const std::string&>().size() <= kLongest) return said->get<std::string>();
+  answer_problem(exchange, 400, fmt::format("gateway must be a text of at most {} bytes", kLongest));
+  return std::nullopt;
+}
+
+/// Of a message that an agent does not obey. `not_leased`: why a known engine is refused if it has one gateway.
+void answer_refusal(net::Exchange& exchange, const Agent::LeaseRefusal& refused, std::string_view not_leased) {
+  if (!refused.known) return answer_problem(exchange, 404, "no engine here reports at " + refused.engine);
+  if (!refused.rival) return answer_problem(exchange, 409, refused.engine + std::string(not_leased));
+  answer_problem(exchange, 409,
+                 fmt::format("{} is commanded by another gateway, too ({}); an engine obeys one", refused.engine,
+                             refused.rival->empty() ? "without a name" : *refused.rival));
+}
+
 /// Applies a plan: pools of engines, the bounds of their clocks, and their objectives.
 void take_plan(Agent& agent, net::Exchange& exchange) {
   const auto body = nlohmann::json::parse(exchange.body(), nullptr, false);
   if (!body.is_object()) return answer_problem(exchange, 400, "the body must be a JSON object");
   const auto lease = lease_of(body, exchange);
   if (!lease) return;
+  const auto gateway = gateway_of(body, exchange);
+  if (!gateway) return;
   const auto engines = body.find("engines");
   if (engines == body.end() || !engines->is_array()) return answer_problem(exchange, 400, "engines must be an array");
   std::vector<Agent::Placed> wanted;
@@ -150,11 +172,10 @@ void take_plan(Agent& agent, net::Exchange& exchange) {
     }
     wanted.push_back(std::move(placed));
   }
-  const auto refused = agent.place(wanted, *lease);
-  if (!refused) return exchange.respond(200, kJson, "{}");
-  if (refused->known)
-    return answer_problem(exchange, 409, refused->engine + "'s clock is leased: bound it where it is decided");
-  answer_problem(exchange, 404, "no engine here reports at " + refused->engine);
+  if (const auto refused = agent.place(wanted, {*gateway, *lease})) {
+    return answer_refusal(exchange, *refused, "'s clock is leased: bound it where it is decided");
+  }
+  exchange.respond(200, kJson, "{}");
 }
 
 /// The engine that an item of a list refers to.
@@ -254,6 +275,8 @@ void take_clocks(Agent& agent, net::Exchange& exchange) {
   if (!body.is_object()) return answer_problem(exchange, 400, "the body must be a JSON object");
   const auto lease = lease_of(body, exchange);
   if (!lease) return;
+  const auto gateway = gateway_of(body, exchange);
+  if (!gateway) return;
   const auto clocks = body.find("clocks");
   if (clocks == body.end() || !clocks->is_array()) return answer_problem(exchange, 400, "clocks must be an array");
   std::vector<Agent::LeasedClock> wanted;
@@ -285,15 +308,17 @@ void take_clocks(Agent& agent, net::Exchange& exchange) {
         exchange, 400,
         R"(each of finished must be {"engine": ENDPOINT} with class, requests and late of them, from 0)");
   }
+  std::set<std::string> named;
+  for (const auto& one : *work) named.insert(one.engine);
+  for (const auto& one : *handed_over) named.insert(one.engine);
+  for (const auto& one : *finished) named.insert(one.engine);
+  if (const auto refused = agent.lease(wanted, named, {*gateway, *lease})) {
+    return answer_refusal(exchange, *refused, " follows this agent's own recipe; its clock is not leased");
+  }
   agent.work(*work);
   agent.handed_over(*handed_over);
   agent.finished(*finished);
-  const auto refused = agent.lease(wanted, *lease);
-  if (!refused) return exchange.respond(200, kJson, "{}");
-  if (refused->known) {
-    return answer_problem(exchange, 409, refused->engine + " follows this agent's own recipe; its clock is not leased");
-  }
-  answer_problem(exchange, 404, "no engine here reports at " + refused->engine);
+  exchange.respond(200, kJson, "{}");
 }
 
 const char* name_of(policy::WattBudget::State state) {

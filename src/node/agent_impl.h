@@ -18,6 +18,7 @@
 #include "node/meter.h"
 #include "node/meter_pace.h"
 #include "node/node_budget.h"
+#include "node/one_gateway.h"
 #include "node/priority_mutex.h"
 #include "node/realtime.h"
 #include "telemetry/fpm_socket.h"
@@ -62,6 +63,7 @@ class AgentPort final : public control::InstancePort {
 struct Agent::Impl {
   static constexpr Span kPeriod = Span::s(1);          ///< of everything that reports do not drive
   static constexpr Span kLongestWait = Span::ms(125);  ///< until a stop is noticed
+  static constexpr MegaHertz kAboveAll{1'000'000};     ///< a bound that leaves the highest clock
 
   Impl(const AgentOptions& o, std::shared_ptr<const GpuLibrary> l)
       : options(o), library(std::move(l)), host(o.rapl), pace(o.meter_period) {}
@@ -88,6 +90,8 @@ struct Agent::Impl {
     Instant placed_until = Instant::never();  ///< never: the gateway does not place it
     std::vector<std::size_t> gpus = {};       ///< by number
     Picojoules energy = {};                   ///< under meter_mutex
+    OneGateway gateway = {};                  ///< that commands it
+    bool contested = false;                   ///< two do
   };
   std::vector<Engine> engines;
   std::unique_ptr<control::InstanceLoop> core;
@@ -132,10 +136,29 @@ struct Agent::Impl {
     const auto i = core->find(engine.instance);
     if (i) core->held_to(*i, objectives ? *objectives : core->view(*i).spec->slo, now);
   }
-  /// The range of its clock by its plan and the watt budget.
+  /// Two gateways command the engine, or no longer: meanwhile each knows a part of its load, so its clock is the
+  /// highest, which costs energy, not latency.
+  void contest(Engine& engine, bool contested, Instant now) {
+    if (std::exchange(engine.contested, contested) == contested) return;
+    if (engine.leased) {
+      if (contested) leases->revoke(engine.instance, now);
+    } else if (const auto i = core->find(engine.instance)) {
+      core->bound(*i, allowed(engine), now);
+    }
+  }
+  /// The first that is refused because another gateway commands it, too. Under mutex.
+  [[nodiscard]] std::optional<LeaseRefusal> commanded_by(const Sender& sender, const std::set<std::string>& names,
+                                                         Instant now);
+  void end_contests(Instant now) {
+    for (Engine& engine : engines) {
+      if (!engine.gateway.contested(now)) contest(engine, false, now);
+    }
+  }
+  /// The range of its clock by its gateways, its plan and the watt budget.
   [[nodiscard]] static std::optional<ClockRange> allowed(const Engine& engine) {
-    if (engine.ceiling == MegaHertz(0)) return engine.bounds;
-    ClockRange range = engine.bounds.value_or(ClockRange{PoolId(0), MegaHertz(0), engine.ceiling});
+    auto bounds = engine.contested ? std::optional(ClockRange{PoolId(0), kAboveAll, kAboveAll}) : engine.bounds;
+    if (engine.ceiling == MegaHertz(0)) return bounds;
+    ClockRange range = bounds.value_or(ClockRange{PoolId(0), MegaHertz(0), engine.ceiling});
     range.most = std::min(range.most, engine.ceiling);
     range.least = std::min(range.least, range.most);
     return range;

@@ -72,39 +72,71 @@ DecisionRing::Batch Agent::decisions(std::int64_t from) const { return impl_->de
 
 Newest<Agent::Measured>::Batch Agent::measured(std::int64_t from) const { return impl_->port->measured.since(from); }
 
-std::optional<Agent::LeaseRefusal> Agent::lease(const std::vector<LeasedClock>& clocks, Span lease) {
+/// Of these engines, as far as they are ours.
+std::optional<Agent::LeaseRefusal> Agent::Impl::commanded_by(const Sender& sender, const std::set<std::string>& names,
+                                                             Instant now) {
+  std::optional<LeaseRefusal> first;
+  for (const auto& name : names) {
+    Engine* const engine = engine_at(name);
+    if (engine == nullptr) continue;
+    if (engine->gateway.obeys(sender.gateway, sender.lease, now)) {
+      contest(*engine, false, now);
+      continue;
+    }
+    const std::string& other = engine->gateway.other_than(sender.gateway);
+    if (!engine->contested) {
+      net::log_line(net::LogLevel::Error,
+                    "two gateways command an engine; its clock is the highest until one of them no longer does",
+                    {{"engine", name}, {"gateway", other}, {"second", sender.gateway}});
+    }
+    contest(*engine, true, now);
+    if (engine->placed_until != Instant::never())
+      engine->placed_until = now + sender.lease;  // its energy stays its own
+    if (!first) first = LeaseRefusal{name, true, other};
+  }
+  return first;
+}
+
+std::optional<Agent::LeaseRefusal> Agent::lease(const std::vector<LeasedClock>& clocks,
+                                                const std::set<std::string>& named, const Sender& sender) {
   Impl& s = *impl_;
   std::vector<InstanceId> ids;
+  std::set<std::string> all = named;
   for (const auto& wanted : clocks) {
     Impl::Engine* const engine = s.engine_at(wanted.engine);
     if (engine == nullptr) return LeaseRefusal{wanted.engine, false};
     if (!engine->leased) return LeaseRefusal{wanted.engine, true};
     ids.push_back(engine->instance);
+    all.insert(wanted.engine);
   }
   const std::lock_guard guard(s.mutex);
   const Instant now = net::steady_now();
   s.actuator->begins();
-  for (std::size_t i = 0; i < ids.size(); ++i) (void)s.leases->grant(ids[i], clocks[i].clock, lease, now);
+  if (auto refused = s.commanded_by(sender, all, now)) return refused;
+  for (std::size_t i = 0; i < ids.size(); ++i) (void)s.leases->grant(ids[i], clocks[i].clock, sender.lease, now);
   return std::nullopt;
 }
 
-std::optional<Agent::LeaseRefusal> Agent::place(const std::vector<Placed>& placed, Span lease) {
+std::optional<Agent::LeaseRefusal> Agent::place(const std::vector<Placed>& placed, const Sender& sender) {
   Impl& s = *impl_;
   std::vector<Impl::Engine*> ours;
+  std::set<std::string> all;
   for (const Placed& wanted : placed) {
     Impl::Engine* const engine = s.engine_at(wanted.engine);
     if (engine == nullptr) return LeaseRefusal{wanted.engine, false};
     if (engine->leased) return LeaseRefusal{wanted.engine, true};
     ours.push_back(engine);
+    all.insert(wanted.engine);
   }
   const std::lock_guard guard(s.mutex);
   const Instant now = net::steady_now();
   s.actuator->begins();
+  if (auto refused = s.commanded_by(sender, all, now)) return refused;
   for (std::size_t i = 0; i < ours.size(); ++i) {
     s.move_to(*ours[i], placed[i].pool, now);
     s.bound(*ours[i], placed[i].bounds, now);
     s.hold_to(*ours[i], placed[i].objectives, now);
-    s.place(*ours[i], now + lease, now);
+    s.place(*ours[i], now + sender.lease, now);
   }
   return std::nullopt;
 }

@@ -24,6 +24,13 @@ bool LeaseTable::grant(InstanceId instance, MegaHertz clock, Span lease, Instant
   return true;
 }
 
+void LeaseTable::revoke(InstanceId instance, Instant now) {
+  const auto slot = std::ranges::find(slots_, instance, &Slot::instance);
+  if (slot == slots_.end()) return;
+  slot->until = Instant::never();
+  command(*slot, slot->fallback, now);
+}
+
 void LeaseTable::tick(Instant now) {
   for (Slot& slot : slots_) {
     if (now < slot.until) continue;

@@ -22,6 +22,8 @@ class LeaseTable {
   void add(InstanceId instance, MegaHertz fallback, Instant now);
   /// False: the instance is not in this table.
   bool grant(InstanceId instance, MegaHertz clock, Span lease, Instant now);
+  /// Ends its lease: back to the fallback.
+  void revoke(InstanceId instance, Instant now);
   /// Ends expired leases. Call at next_tick() or slightly later.
   void tick(Instant now);
   [[nodiscard]] Instant next_tick() const;

@@ -1,6 +1,7 @@
 #include "node/state_file.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -12,7 +13,9 @@ namespace wattle::node {
 
 namespace {
 
-constexpr const char* kHead = "wattle-agent-locks 1";
+constexpr std::string_view kKind = "wattle-agent-locks ";
+constexpr std::string_view kVersion = "1";
+constexpr std::size_t kLongest = 1'000'000;
 constexpr const char* kEnd = "end";
 
 std::string why() { return std::strerror(errno); }
@@ -41,12 +44,12 @@ Result<std::set<std::string>> StateFile::read() const {
   ssize_t n = 0;
   while ((n = ::read(fd, buffer, sizeof buffer)) != 0) {
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0 || text.size() > 1'000'000) break;
+    if (n < 0 || text.size() > kLongest) break;
     text.append(buffer, static_cast<std::size_t>(n));
   }
   const int error = errno;
   ::close(fd);
-  if (n != 0) return external_failure(path_, std::string("cannot be read: ") + std::strerror(error));
+  if (n < 0) return external_failure(path_, std::string("cannot be read: ") + std::strerror(error));
 
   std::set<std::string> uuids;
   std::size_t at = 0;
@@ -57,7 +60,11 @@ Result<std::set<std::string>> StateFile::read() const {
     const std::string line = text.substr(at, end - at);
     at = end + 1;
     if (!head) {
-      if (line != kHead) break;
+      if (!line.starts_with(kKind)) break;
+      if (line.substr(kKind.size()) != kVersion) {
+        return bad_input(path_, "was written by another version of the agent (" + line +
+                                    "): unlock its GPUs with that version's --unlock");
+      }
       head = true;
     } else if (line == kEnd) {
       return uuids;
@@ -71,7 +78,7 @@ Result<std::set<std::string>> StateFile::read() const {
 }
 
 Result<void> StateFile::write(const std::set<std::string>& uuids) const {
-  std::string text = std::string(kHead) + "\n";
+  std::string text = fmt::format("{}{}\n", kKind, kVersion);
   for (const auto& uuid : uuids) text += uuid + "\n";
   text += std::string(kEnd) + "\n";
 

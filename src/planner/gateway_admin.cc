@@ -1,6 +1,9 @@
 #include "planner/gateway_admin.h"
 
+#include <fmt/format.h>
+
 #include <nlohmann/json.hpp>
+#include <random>
 #include <utility>
 
 #include "journal/plan_reader.h"
@@ -14,6 +17,12 @@ namespace {
 constexpr std::size_t kMostComplaints = 1000;
 
 }  // namespace
+
+GatewayAdmin::GatewayAdmin(std::string url, std::string_view token) : url_(std::move(url)) {
+  std::random_device random;
+  name_ = fmt::format("planner-{:08x}{:08x}", random(), random());
+  caller_.set_token(token);
+}
 
 GatewayAdmin::Answer GatewayAdmin::answer_to(const std::string& what, const Result<launch::AdminAnswer>& answer) {
   if (answer && answer->status / 100 == 2) {
@@ -65,8 +74,10 @@ GatewayAdmin::Answer GatewayAdmin::record(const nlohmann::ordered_json& records)
 
 GatewayAdmin::Answer GatewayAdmin::put_plan(std::span<const PoolWeight> weights, std::span<const ClockRange> clocks,
                                             Span lease) {
-  nlohmann::json body{
-      {"weights", nlohmann::json::array()}, {"clocks", nlohmann::json::array()}, {"lease_ms", lease.ns() / 1'000'000}};
+  nlohmann::json body{{"weights", nlohmann::json::array()},
+                      {"clocks", nlohmann::json::array()},
+                      {"lease_ms", lease.ns() / 1'000'000},
+                      {"planner", name_}};
   for (const PoolWeight& w : weights) {
     body["weights"].push_back({{"class", w.request_class.value()}, {"pool", w.pool.value()}, {"weight", w.weight}});
   }

@@ -18,9 +18,7 @@ namespace wattle::planner {
 class GatewayAdmin {
  public:
   /// `token`: of the admin plane; empty: none is required.
-  explicit GatewayAdmin(std::string url, std::string_view token = "") : url_(std::move(url)) {
-    caller_.set_token(token);
-  }
+  explicit GatewayAdmin(std::string url, std::string_view token = "");
 
   enum class Answer : std::uint8_t {
     Done,
@@ -59,6 +57,7 @@ class GatewayAdmin {
   Answer answer_to(const std::string& what, const Result<launch::AdminAnswer>& answer);
 
   std::string url_;
+  std::string name_;                               ///< unique: of two planners' plans the newer one's holds
   std::map<std::string, std::string> complaints_;  ///< the newest message by subject
   launch::AdminCaller caller_;
 };

@@ -35,6 +35,28 @@ TEST(GatewayAdmin, WhatIsWrongIsApartFromWhatMayGoBetterLater) {
   EXPECT_EQ(gateway.record(records), Failed) << "nobody answers";
 }
 
+/// Of two, a gateway follows the newer one.
+TEST(GatewayAdmin, APlannerHasANameOfItsOwn) {
+  net::LoopPool pool(1);
+  std::vector<std::string> names;
+  auto server = net::HttpServer::listen(pool, {}, [&names](std::shared_ptr<net::Exchange> e) {
+    names.push_back(nlohmann::json::parse(e->body()).at("planner").get<std::string>());
+    e->respond(200, "application/json", "{}");
+  });
+  ASSERT_TRUE(server);
+  const std::string url = "http://127.0.0.1:" + std::to_string((*server)->port());
+  GatewayAdmin first(url), second(url);
+  for (GatewayAdmin* const planner : {&first, &second, &first}) {
+    EXPECT_EQ(planner->put_plan({}, {}, Span::s(60)), GatewayAdmin::Answer::Done);
+  }
+  (*server)->stop(Span());
+  pool.stop();
+  ASSERT_EQ(names.size(), 3U);
+  EXPECT_FALSE(names[0].empty());
+  EXPECT_EQ(names[2], names[0]);
+  EXPECT_NE(names[1], names[0]);
+}
+
 /// A gateway that has restarted counts its workers from 0 again, whosever they are.
 TEST(GatewayAdmin, AWorkerThatStandsElsewhereIsAnother) {
   net::LoopPool pool(1);

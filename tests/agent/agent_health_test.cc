@@ -74,7 +74,7 @@ TEST_F(AgentHealth, NamesAGpuWhoseMetersCannotBeRead) {
 TEST_F(AgentHealth, AClockThatCannotBeReadIsNobodyElsesDoing) {
   const Running running(folder_, false);
   const auto lease = [&](int mhz) {
-    ASSERT_FALSE(running.agent->lease({{"http://127.0.0.1:1", MegaHertz(mhz)}}, Span::s(60)));
+    ASSERT_FALSE(running.agent->lease({{"http://127.0.0.1:1", MegaHertz(mhz)}}, {}, {"", Span::s(60)}));
     await([&] { return board().clock(0).ceiling == MegaHertz(mhz); });
   };
   lease(1200);

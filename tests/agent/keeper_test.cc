@@ -217,11 +217,17 @@ TEST_F(Keeper, AdvisoryClaimsNothingAndLeavesNothing) {
 }
 
 TEST_F(Keeper, AnUnreadableStateFileStopsTheStartAndStaysAsItIs) {
-  for (const char* text : {"", "garbage\n", "wattle-agent-locks 1\nGPU-cut-off"}) {
+  const std::pair<std::string, const char*> cases[] = {{"", "not a whole list"},
+                                                       {"garbage\n", "not a whole list"},
+                                                       {std::string(1 << 21, 'G'), "not a whole list"},
+                                                       {"wattle-agent-locks 1\nGPU-cut-off", "not a whole list"},
+                                                       {"wattle-agent-locks 2\nGPU\nend\n", "another version"}};
+  for (const auto& [text, why] : cases) {
     std::ofstream(state_) << text;
     const auto keeper = node::LockKeeper::start(options_, nvml_);
-    ASSERT_FALSE(keeper) << text;
-    EXPECT_NE(keeper.error().message().find(state_), std::string::npos);
+    ASSERT_FALSE(keeper) << why;
+    const std::string& said = keeper.error().message();
+    EXPECT_TRUE(said.find(state_) != std::string::npos && said.find(why) != std::string::npos) << said;
     std::ifstream in(state_);
     EXPECT_EQ(std::string(std::istreambuf_iterator<char>(in), {}), text);
   }
@@ -267,14 +273,12 @@ TEST_F(Keeper, NothingIsLockedThatCouldNotBeRemembered) {
 }
 
 TEST_F(Keeper, WhereNothingCanBeRememberedNoAgentStarts) {
-  mkdir((path_ + ".new").c_str(), 0755);  // in the draft's place
-  options_.state_file = path_;
+  mkdir((state_ + ".new").c_str(), 0755);  // in the draft's place
   const auto keeper = node::LockKeeper::start(options_, nvml_);
   ASSERT_FALSE(keeper);
   EXPECT_EQ(keeper.error().kind, ErrorKind::External);
-  EXPECT_NE(keeper.error().where.find(path_), std::string::npos) << keeper.error().message();
-  rmdir((path_ + ".new").c_str());
-  unlink((path_ + ".lock").c_str());
+  EXPECT_EQ(keeper.error().where, state_ + ".new") << keeper.error().message();
+  rmdir((state_ + ".new").c_str());
 }
 
 TEST_F(Keeper, AKilledGuardianIsReplacedAndKnowsWhatIsLocked) {
