@@ -394,6 +394,9 @@ void Simulation::handle(const Event& event) {
     case EventClass::NodeFault:
     case EventClass::NodeRecovery:
       return apply_node_fault(event);
+    case EventClass::Hot:
+    case EventClass::Cooled:
+      return limit_clock(event);
     default:
       return apply_fault(event);
   }
