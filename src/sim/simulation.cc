@@ -239,7 +239,7 @@ void Simulation::refresh(InstanceId instance, Instant now) {
                                         : loop_.view(i).step;
   report.instance = instance;
   report.clock = loop_.view(i).clock_commanded;
-  requests_.report(report);
+  requests_.report(report, loop_.pace(i));
 }
 
 // ---------------------------------------------------------------------------------------------- observing

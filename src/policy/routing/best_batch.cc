@@ -72,14 +72,15 @@ void BestBatch::observe(const Event& event, Instant) {
   of->steps.add(step_borne(left, handed->wait, step));
 }
 
-BestBatch::Best BestBatch::best(const InstanceView& view, const Load& load) const {
+BestBatch::Best BestBatch::best(const InstanceView& view, const Load& load, double margin) const {
   const InstanceSpec& spec = *view.spec;
-  Best best{&spec, 0, std::numeric_limits<double>::infinity(), Span::max(), view.clock_commanded};
+  Best best{
+      .spec = &spec, .margin = margin, .cost = std::numeric_limits<double>::infinity(), .top = view.clock_commanded};
   const LatencyModel* latency = spec.beliefs.latency;
   const PowerModel* power = spec.beliefs.power;
   const auto gap = spec.slo.gap();
   if (latency == nullptr || power == nullptr || !gap) return best;
-  best.limit = std::min(Span::from_seconds(gap->seconds() * (1.0 - margin_)), kLongestBelievable);
+  best.limit = std::min(reserve(gap, best.margin), kLongestBelievable);
   if (!clocks_.clocks.empty()) best.top = clocks_.clocks.back().on(spec);
   if (const auto of = std::ranges::find(borne_, &spec, &Borne::spec); of != borne_.end()) {
     const Span anyway = latency->step_time(decodes(load.even, load.context), best.top);
@@ -102,7 +103,7 @@ BestBatch::Best BestBatch::best(const InstanceView& view, const Load& load) cons
     if (cost >= best.cost) return;
     best.batch = batch;
     best.cost = cost;
-    best.per_s = batch / step_s;
+    best.per_s = batch / step_s * (1.0 - margin) / (1.0 - margin_);
   };
   if (clocks_.clocks.empty()) {
     consider(best.top, draws({}, best.top));
@@ -125,12 +126,12 @@ bool BestBatch::takes_prompt(const InstanceView& view, const Request& request, c
   const double all_s = latency.step_time(with.step, best.top).seconds() * with.steps;
   if (spec.slo.ttft) {
     const Span present = now.idle() ? Span() : latency.step_time(now, best.top);
-    if (present.seconds() + all_s > reserve(spec.slo.ttft, margin_).seconds() / 2.0) return false;
+    if (present.seconds() + all_s > reserve(spec.slo.ttft, best.margin).seconds() / 2.0) return false;
   }
   if (view.assigned_requests == 0) return true;
   const StepShape later = decodes(view.assigned_requests + 1, load.context);
   const bool alone = spec.decode_tokens == 0;
-  double gap_s = reserve(spec.slo.gap(), margin_).seconds();
+  double gap_s = reserve(spec.slo.gap(), best.margin).seconds();
   if (alone) gap_s -= latency.step_time(later, best.top).seconds();
   if ((alone ? all_s : all_s / with.steps) > gap_s) return false;
   const std::int32_t more = view.assigned_requests + 1 - load.even;
@@ -150,11 +151,12 @@ bool BestBatch::takes_prompt(const InstanceView& view, const Request& request, c
   return late * more <= options_.late_gaps * load.answer * static_cast<double>(load.prompts.size());
 }
 
-const BestBatch::Best& BestBatch::best_of(const InstanceView& view, const Load& load) {
+const BestBatch::Best& BestBatch::best_of(const InstanceView& view, const Load& load, double margin) {
   const auto known = std::ranges::find_if(bests_, [&](const Best& best) {
-    return best.spec == view.spec && (!clocks_.clocks.empty() || best.top == view.clock_commanded);
+    return best.spec == view.spec && best.margin == margin &&
+           (!clocks_.clocks.empty() || best.top == view.clock_commanded);
   });
-  return known != bests_.end() ? *known : bests_.emplace_back(best(view, load));
+  return known != bests_.end() ? *known : bests_.emplace_back(best(view, load, margin));
 }
 
 BestBatch::Load BestBatch::look_at(const Request& request, std::span<const InstanceView* const> candidates,
@@ -218,8 +220,14 @@ RouteDecision BestBatch::route(const Request& request, std::span<const InstanceV
   if (role == Role::Prefill) return spread_.route(request, candidates, now, random);
   const Load load = look_at(request, candidates, now);
   bests_.clear();
+  bests_.reserve(2 * candidates.size());  // references to them stay valid
+  const auto its_margin = [&](const InstanceView& view) {
+    return std::max(margin_, 1.0 - 1.0 / view.pace.slowed(now));
+  };
   double carried = 0.0;
-  for (const InstanceView* candidate : candidates) carried += best_of(*candidate, load).per_s;
+  for (const InstanceView* candidate : candidates) {
+    carried += best_of(*candidate, load, its_margin(*candidate)).per_s;
+  }
   const bool gathers = load.per_s < carried;
   const InstanceView* chosen = nullptr;
   double least_cost = 0.0;
@@ -228,7 +236,7 @@ RouteDecision BestBatch::route(const Request& request, std::span<const InstanceV
   auto ran = ran_.begin();
   for (const InstanceView* candidate : candidates) {
     while (ran->id != candidate->id) ++ran;
-    const Best& best = best_of(*candidate, load);
+    const Best& best = best_of(*candidate, load, its_margin(*candidate));
     StepShape with = ran->shape;
     ++with.decode_requests;
     with.decode_kv_tokens += request.prompt_tokens + 1;  // its prompt and the token that prefill gave it
@@ -236,7 +244,8 @@ RouteDecision BestBatch::route(const Request& request, std::span<const InstanceV
     const bool fits = gathers && requests_of(*candidate) < best.batch &&
                       !overfull(*candidate, with, best.limit, best.top, candidate->spec->beliefs.latency) &&
                       (role == Role::Decode || takes_prompt(*candidate, request, load, best));
-    const double share = (requests_of(*candidate) + 1.0) / std::max(best.batch, 1);
+    const std::int32_t full = fits ? best.batch : best_of(*candidate, load, margin_).batch;
+    const double share = (requests_of(*candidate) + 1.0) / std::max(full, 1);
     const auto better = [&] {
       if (chosen == nullptr || fits != chosen_fits) return chosen == nullptr || fits;
       if (!fits) return share < best_share;
