@@ -3,8 +3,9 @@
 
 Simulated. Scenarios are drawn as in best_fixed_clock.py, with two instances or more; faults are drawn for each, one kind after
 the other: instances that die for a while, for good, again and again, all but one together, all together, and GPUs that are too
-hot (`[[fault]]` with clock_share). The same faults hit the recipe and the maximum clock under the recipe's own routing: other
-routings share out a queue otherwise, which says nothing of energy. With --fleets, fleets of several pools or sites that plan.
+hot (`[[fault]]` with clock_share). The same faults hit the recipe and `static-max`, which routes round-robin; that leaves a
+queue where an outage made it, while other routings spread it and make more requests late. With --same-routing the maximum clock
+has the recipe's routing. With --fleets, fleets of several pools or sites that plan.
 Prints for each draw what the maximum clock keeps without and with its faults, and what the recipe gives up against that in
 points without and with faults; a summary; no target.
 
@@ -130,7 +131,8 @@ def drawn(bench, args):
         done += 1
         texts = getattr(faults, kind)()
         for recipe in args.recipes:
-            bench.compare(f"{kind} {len(texts)} " + " ".join(str(v) for v in values.values()), scenario, texts, settings, recipe, (recipe, MAXIMUM))
+            bench.compare(f"{kind} {len(texts)} " + " ".join(str(v) for v in values.values()), scenario, texts, settings, recipe,
+                          (recipe, MAXIMUM) if args.same_routing else ("static-max", []))
 
 
 def fleets(bench, args):
@@ -147,6 +149,7 @@ def main():
     flags = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     flags.add_argument("--random", type=int, default=60, help="number of drawn scenarios")
     flags.add_argument("--apart", action="store_true", help="prefill and decode on separate instances")
+    flags.add_argument("--same-routing", action="store_true", help="drawn scenarios: the maximum clock under the recipe's routing")
     flags.add_argument("--fleets", action="store_true", help="fleets of several pools or sites, whole, against static-max")
     flags.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
     flags.add_argument("--recipes", nargs="+", default=["wattle"])
