@@ -16,6 +16,7 @@ class Run(NamedTuple):
     all: float    # requests with all their objectives; refused ones are not kept
     seconds: float
     idle_kw: float  # of the fleet
+    finished: float  # percent of requests
 
 
 def run(scenario, recipe, settings):
@@ -34,7 +35,8 @@ def run(scenario, recipe, settings):
     one = json.loads(done.stdout)["runs"][0]
     shares = (one["slo"].get(f"{kind}attainment") for kind in ("itl_", "ttft_", ""))
     kept = (float("nan") if share is None else 100 * share for share in shares)
-    return Run(one["energy_j"]["total"] / 1e3, *kept, one["sim"]["virtual_s"], one["idle_power_w"] / 1e3)
+    return Run(one["energy_j"]["total"] / 1e3, *kept, one["sim"]["virtual_s"], one["idle_power_w"] / 1e3,
+               100 * one["requests"]["finished"] / one["requests"]["arrived"])
 
 
 def saved(one, most):

@@ -21,6 +21,7 @@ down_s = 30
 [[fault]]
 at_s = 5
 instance = 7
+clock_share = 0.5
 )";
 
 Result<LoadedScenario> load(const std::string& text) {
@@ -38,6 +39,7 @@ TEST(Nodes, ScenariosStateMachinesAndWhatDies) {
   ASSERT_EQ(loaded->scenario.faults.size(), 2U);
   EXPECT_EQ(loaded->scenario.faults[0].down, Span::s(30));
   EXPECT_EQ(loaded->scenario.faults[1].instance, 7);
+  EXPECT_EQ(loaded->scenario.faults[1].clock_share, 0.5);
   const auto reshard = reshard_problem(*loaded);
   EXPECT_NEAR(static_cast<double>(reshard.weight_bytes), loaded->llm.weight_bytes(), 1.0);
   EXPECT_NEAR(static_cast<double>(reshard.gpu_bytes), 0.9 * 80e9, 6e9) << "what the engine may use of it";

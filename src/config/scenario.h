@@ -126,12 +126,13 @@ struct NodeOptions {
   Watts idle_gpu;  ///< power of a GPU without an instance while others of the node have one; 0: not accounted for
 };
 
-/// A failure of a node with everything on it, or of an instance.
+/// A failure of a node with everything on it, or of an instance; or a limit of their clocks.
 struct FaultOptions {
   Span at;
-  std::optional<std::int32_t> node;      ///< its number, in the order of [[node]]
-  std::optional<std::int32_t> instance;  ///< its id
-  std::optional<Span> down;              ///< time until it returns; absent: it never does
+  std::optional<std::int32_t> node;        ///< its number, in the order of [[node]]
+  std::optional<std::int32_t> instance;    ///< its id
+  std::optional<Span> down;                ///< time until it returns; absent: it never does
+  std::optional<double> clock_share = {};  ///< limit, of the highest clock; absent: it fails
 };
 
 /// The cost of a re-shard. Weights, memory and the engine's share of the memory follow from model, GPU and engine.

@@ -361,6 +361,11 @@ const std::vector<Option<FaultOptions>>& fault_options() {
       option("fault.down_s", &F::down, "s", {0, kYear_s},
              "Time until it is available again. none: never. If the fleet scales, a failed instance does not return; "
              "the scaling policy replaces it"),
+      option(
+          "fault.clock_share", &F::clock_share, "", {0.01, 1},
+          "Nothing fails, but the GPUs run at no more than this share of their highest clock for down_s, whatever "
+          "clock is locked, as when they are too hot. The control plane only sees that steps take longer. Of a node: "
+          "its instances at that time. none: a failure"),
   };
   return options;
 }

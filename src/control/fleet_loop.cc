@@ -388,10 +388,11 @@ std::optional<Tag> FleetLoop::leave(RequestId id, Fate fate, const char* reason,
   return entry.tag;
 }
 
-void FleetLoop::report(const StepReport& report) {
+void FleetLoop::report(const StepReport& report, const Pace& pace) {
   InstanceView* const of = view(report.instance);
   if (of == nullptr) return;
   of->step = report;
+  of->pace = pace;
   if (report.clock != MegaHertz{0}) of->clock_commanded = report.clock;
   of->telemetry = report.shape.idle() ? Telemetry::Idle : Telemetry::Fresh;
 }

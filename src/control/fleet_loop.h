@@ -105,7 +105,7 @@ class FleetLoop {
   void displaced(RequestId id, std::int32_t produced, Instant now);
 
   // Calls about an instance that is gone are ignored.
-  void report(const StepReport& report);
+  void report(const StepReport& report, const Pace& pace);
   /// The instance's state has changed since its view was refreshed at the present time.
   void changed(InstanceId id);
   /// Its reports stopped although work is in flight.

@@ -66,7 +66,7 @@ class Engines final : public RequestPort {
     report.shape.prefill_tokens = queue.empty() ? 0 : queue.front().prompt_tokens;
     report.waiting_requests = static_cast<std::int32_t>(queue.size()) - (queue.empty() ? 0 : 1);
     for (std::size_t i = 1; i < queue.size(); ++i) report.waiting_prompt_tokens += queue[i].prompt_tokens;
-    loop->report(report);
+    loop->report(report, {});
   }
   /// Serves the first request of the queue.
   void serve(InstanceId instance, Instant now) {

@@ -110,10 +110,10 @@ TEST(FleetLoop, ShowsTheClockOfAReportAndKeepsItWhereNoneIsReported) {
   FleetLoop loop(std::move(views), {}, 1, {}, driver, journal);
   StepReport report;
   report.instance = InstanceId{1};
-  loop.report(report);
+  loop.report(report, {});
   EXPECT_EQ(loop.instances()[1].clock_commanded, MegaHertz{1410});
   report.clock = MegaHertz{1005};
-  loop.report(report);
+  loop.report(report, {});
   EXPECT_EQ(loop.instances()[1].clock_commanded, MegaHertz{1005});
   EXPECT_EQ(loop.instances()[0].clock_commanded, MegaHertz{0});
 }

@@ -399,7 +399,7 @@ TEST(FleetLoop, WhatIsGoneIsTouchedNoMore) {
   StepReport report;
   report.instance = InstanceId(0);
   report.shape.decode_requests = 7;
-  loop.report(report);
+  loop.report(report, {});
   loop.lost(InstanceId(0));
   loop.changed(InstanceId(0));
   loop.set_accepting(InstanceId(0), true, Instant());

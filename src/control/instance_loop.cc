@@ -25,7 +25,6 @@ std::size_t InstanceLoop::add(LoopInstance i) {
   Entry entry{.spec = std::move(i.spec),
               .throttle = std::move(throttle),
               .learner = i.learner,
-              .watched = i.overrun_slack != Span::max(),
               .decides = decides,
               .ends = i.reports == StepMoment::Ended,
               .before = i.view.clock_commanded};
@@ -140,7 +139,7 @@ void InstanceLoop::decide(Entry& entry, const StepReport& next, bool measurable,
     entry.throttle.see(next);  // The previous report may be of a much earlier step if a driver skips steps.
     rest(entry, now);
   }
-  if (entry.learner != nullptr || entry.watched) begun(entry, measurable, now);
+  if (entry.throttle.view().spec->beliefs.latency != nullptr) begun(entry, measurable, now);
   // Its duration follows only from the next report.
   if (entry.measures) entry.hold = Hold{};
 }
@@ -264,6 +263,10 @@ void InstanceLoop::measured(Entry& entry, const StepReport& next, Instant now) {
   const StepShape& shape = ended ? next.shape : step.shape;
   if (shape.idle()) return;
   const predict::StepSample sample{step.clock, shape, port_.measured(next.start - step.start)};
+  const Span predicted = entry.throttle.predicted(shape, step.clock);
+  if (predicted > Span()) entry.pace.measured(sample.duration.seconds() / predicted.seconds(), step.clock, now);
+  entry.pace_due = now + options_.paced;
+  if (entry.learner == nullptr) return;
   port_.learns(entry.throttle.view().id, sample);
   if (entry.learner->add(sample)) beliefs_changed(entry.learner, now);
 }
@@ -284,7 +287,8 @@ void InstanceLoop::begun(Entry& entry, bool measurable, Instant now) {
   const Span most = watches ? allowed(entry, view.step.shape, now) : Span::max();
   entry.overrun_at = most == Span::max() ? Instant::never() : now + most;
   // Before the first command the clock is unknown.
-  entry.measures = entry.learner != nullptr && entry.in_flight && measurable && now >= entry.settled_from &&
+  const bool due = entry.learner != nullptr || now >= entry.pace_due;
+  entry.measures = due && entry.in_flight && measurable && now >= entry.settled_from &&
                    view.clock_commanded.value() > 0 && entry.throttle.asked();
   if (!entry.measures) return;
   entry.measuring = view.step;

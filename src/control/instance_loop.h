@@ -52,6 +52,8 @@ struct InstanceLoopOptions {
   /// A clock command may take this long to take effect. Steps that begin meanwhile are not measured, and may take the
   /// time of the slower clock.
   Span settle = Span::ms(100);
+  /// Where nothing learns, a step is measured this often, for the instance's pace.
+  Span paced = Span::ms(100);
 };
 
 struct LoopInstance {
@@ -179,6 +181,8 @@ class InstanceLoop {
 
   [[nodiscard]] std::size_t size() const { return entries_.size(); }
   [[nodiscard]] const InstanceView& view(std::size_t i) const { return entries_[i].throttle.view(); }
+  /// How long its steps take compared with their predictions.
+  [[nodiscard]] const Pace& pace(std::size_t i) const { return entries_[i].pace; }
   /// See Throttle::objectives.
   [[nodiscard]] const std::optional<Slo>& objectives(std::size_t i) const { return entries_[i].throttle.objectives(); }
   [[nodiscard]] const TelemetryCounts& counts(std::size_t i) const { return entries_[i].counts; }
@@ -201,7 +205,6 @@ class InstanceLoop {
     std::shared_ptr<const InstanceSpec> spec;
     Throttle throttle;
     predict::OnlineLatency* learner = nullptr;
-    bool watched = false;
     bool decides = false;  ///< has a policy that is asked
     TelemetryCounts counts{};
     std::int64_t sequence = -1;
@@ -226,6 +229,8 @@ class InstanceLoop {
     Instant overrun_at = Instant::never();    ///< of the step in progress
     StepReport measuring{};                   ///< the step in progress, if its duration is to be measured
     bool measures = false;
+    Pace pace{};
+    Instant pace_due{};  ///< a step that begins then or later is to be measured for it
   };
   [[nodiscard]] static bool unheard(const Entry& e) { return e.decides && e.sequence < 0 && !e.lost && !e.inferred; }
   [[nodiscard]] static bool hears_steps(const Entry& e) { return e.sequence >= 0 && !e.steps_lost; }

@@ -197,6 +197,43 @@ TEST(InstanceLoop, AStepThatOverrunsRaisesTheClockAtOnce) {
   EXPECT_EQ(rig.core.next_tick(), Instant::never()) << "an idle engine overruns nothing";
 }
 
+// Steps of 20 ms by the belief, of 30 ms in truth.
+TEST(InstanceLoop, MeasuresHowMuchSlowerAnInstanceIsThanBelieved) {
+  const Constant latency(Span::ms(20));
+  EcoRig rig(&latency);
+  std::int64_t at = 0;
+  std::int64_t sequence = 0;
+  const auto run = [&](int steps, std::int64_t each_ms) {
+    for (int n = 0; n < steps; ++n) {
+      ++sequence;
+      rig.report(sequence, at += each_ms, 3 + static_cast<int>(sequence % 2));
+    }
+    return rig.core.pace(0).slowed(Instant() + Span::ms(at));
+  };
+  EXPECT_EQ(run(3, 20), 1.0) << "the clock is changing";
+  EXPECT_EQ(run(100, 20), 1.0);
+  EXPECT_NEAR(run(300, 24), 1.2, 0.01);  // 4 ms over: no overrun
+  EXPECT_EQ(rig.core.pace(0).slowed(Instant() + Span::ms(at) + Span::s(60)), 1.0) << "long ago";
+  EXPECT_NEAR(run(300, 20), 1.0, 0.01) << "and again as it was";
+  EXPECT_EQ(rig.core.overruns(0), 0);
+}
+
+TEST(InstanceLoop, ALimitOfTheClockIsNotForgottenAtLowerClocks) {
+  Pace pace;
+  const auto measured = [&](double times, int mhz, double at_s) {
+    for (int n = 0; n < 50; ++n) pace.measured(times, MegaHertz(mhz), Instant() + Span::from_seconds(at_s));
+    return pace.slowed(Instant() + Span::from_seconds(at_s));
+  };
+  EXPECT_NEAR(measured(1.5, 1410, 0), 1.5, 0.01);
+  EXPECT_NEAR(measured(1.0, 1005, 10), 1.5, 0.01) << "below the limit nothing is slow";
+  EXPECT_NEAR(measured(1.8, 1005, 20), 1.8, 0.01) << "slower still";
+  EXPECT_NEAR(measured(1.0, 1005, 30), 1.0, 0.01) << "at the clock of the newest";
+  EXPECT_NEAR(measured(1.5, 1410, 40), 1.5, 0.01);
+  EXPECT_NEAR(measured(1.0, 1410, 41), 1.0, 0.01) << "cool again";
+  EXPECT_NEAR(measured(1.5, 1410, 42), 1.5, 0.01);
+  EXPECT_EQ(measured(1.0, 1005, 103), 1.0) << "long ago";
+}
+
 TEST(InstanceLoop, ServedStepsReachTheLearnerAndDisorderDoesNot) {
   predict::OnlineLatency learner(
       std::make_shared<const Constant>(Span::ms(20)),

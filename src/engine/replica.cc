@@ -14,6 +14,8 @@ Replica::Replica(const StepModel& model, const ReplicaOptions& options, ReplicaO
       observer_(observer),
       kv_(model.kv_blocks(), options.engine.block_size, options.engine.watermark),
       decode_(options.engine.block_size),
+      locked_(options.initial_clock),
+      most_(model.gpu().clock_max),
       clock_(options.initial_clock),
       effective_clock_(options.initial_clock),
       power_(model.idle_power(options.initial_clock)) {
@@ -143,7 +145,8 @@ void Replica::start_step(Instant now) {
   const Hold hold = observer_.step_starts(report_);
   report_.yield = {};  // said once
   while (!pending_.empty() && pending_.front().at <= now) {
-    clock_ = pending_.front().clock;
+    locked_ = pending_.front().clock;
+    clock_ = std::min(locked_, most_);
     pending_.pop_front();
   }
 
@@ -361,7 +364,7 @@ void Replica::advance(Instant now) {
     }
     const MegaHertz target = pending_.front().clock;
     pending_.pop_front();
-    change_clock(target, clock);
+    lock(target, clock);
   }
 }
 
@@ -387,6 +390,16 @@ void Replica::go_idle(Instant at) {
 void Replica::command_clock(MegaHertz clock, Instant now) {
   const Instant at = now + options_.delays.whole();
   pending_.push_back({pending_.empty() ? at : std::max(at, pending_.back().at), clock});
+}
+
+void Replica::limit_clock(std::optional<MegaHertz> most, Instant now) {
+  most_ = most.value_or(model_.gpu().clock_max);
+  change_clock(std::min(locked_, most_), now);
+}
+
+void Replica::lock(MegaHertz clock, Instant at) {
+  locked_ = clock;
+  change_clock(std::min(locked_, most_), at);
 }
 
 void Replica::change_clock(MegaHertz clock, Instant at) {
@@ -451,7 +464,8 @@ void Replica::check_invariants() const {
                "INV-4: decode totals equal the sum over requests");
   WATTLE_CHECK(prefill_kv == kv_tokens_prefill_, "INV-4: prefill KV equals the sum over requests");
   WATTLE_CHECK(kv_.free() >= 0 && blocks + kv_.free() + kv_.aside() == kv_.total(), "INV-3: KV blocks are conserved");
-  WATTLE_CHECK(has_clock(model_.gpu(), clock_), "INV-11: a GPU is locked to a clock it has");
+  WATTLE_CHECK(has_clock(model_.gpu(), locked_), "INV-11: a GPU is locked to a clock it has");
+  WATTLE_CHECK(clock_ == std::min(locked_, most_), "a GPU runs at its lock, or at the limit below it");
 }
 
 }  // namespace wattle::engine

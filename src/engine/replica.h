@@ -10,6 +10,7 @@
 // the same events, at the same nanosecond, as running step by step (INV-6: src/sim/simulation_test.cc).
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <vector>
 
 #include "engine/decode_set.h"
@@ -63,6 +64,9 @@ class Replica {
 
   /// Lock the clock: effective after the call and the transition. Commands take effect in order.
   void command_clock(MegaHertz clock, Instant now);
+  /// The GPUs are too hot, or short of power: until the next call they run at no more than this clock, whatever they
+  /// are locked to. None: no limit.
+  void limit_clock(std::optional<MegaHertz> most, Instant now);
 
   /// When advance() must next be called; never() when idle and settled.
   [[nodiscard]] Instant next_wake() const;
@@ -102,7 +106,7 @@ class Replica {
   [[nodiscard]] const StepReport& last_ended(Instant now);
 
   [[nodiscard]] Milliwatts power() const { return power_; }
-  [[nodiscard]] MegaHertz locked_clock() const { return clock_; }
+  [[nodiscard]] MegaHertz locked_clock() const { return locked_; }
   [[nodiscard]] MegaHertz effective_clock() const { return effective_clock_; }
   [[nodiscard]] std::int64_t iterations() const { return iterations_; }
   [[nodiscard]] std::int64_t blocks_total() const { return kv_.total(); }
@@ -188,6 +192,7 @@ class Replica {
   void drop(SlotIndex index, Instant at);
   void emit(EventKind kind, const Slot& slot, Instant at);
   void settle_shares(Instant at);
+  void lock(MegaHertz clock, Instant at);
   void change_clock(MegaHertz clock, Instant at);
   void set_power(Milliwatts power, MegaHertz effective, Instant at);
   void go_idle(Instant at);
@@ -219,7 +224,9 @@ class Replica {
     Instant at;
     MegaHertz clock;
   };
-  MegaHertz clock_;
+  MegaHertz locked_;
+  MegaHertz most_;   ///< limit_clock()
+  MegaHertz clock_;  ///< the lower of the two
   MegaHertz effective_clock_;
   std::deque<PendingClock> pending_;
   Milliwatts power_;

@@ -285,7 +285,11 @@ void warn_once(const std::string& line) {
 Result<void> set_places(journal::RunFacts& facts, sim::SimulationSetup& setup, const config::Scenario& scenario,
                         const std::string& data_dir) {
   for (const auto& fault : scenario.faults) {
-    sim::Fault made{Instant() + fault.at, InstanceId(fault.instance.value_or(0)), fault.down.value_or(Span::max()), {}};
+    sim::Fault made{Instant() + fault.at,
+                    InstanceId(fault.instance.value_or(0)),
+                    fault.down.value_or(Span::max()),
+                    {},
+                    fault.clock_share};
     if (fault.node) made.node = NodeId(*fault.node);
     setup.faults.push_back(made);
   }

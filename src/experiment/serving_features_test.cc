@@ -122,6 +122,23 @@ TEST(DataParallel, EachGroupRunsAsManyRequestsAndTokensAsAnEngineMay) {
   EXPECT_GT(waited("engine.max_num_seqs=2", "engine.max_num_batched_tokens=64"), 0.1) << "for the budget of 256";
 }
 
+// Recipe wattle gathers requests on the first of four instances, which then runs at 60 % of its highest clock.
+TEST(Faults, AHotInstanceGetsWhatItCanStepInTime) {
+  const auto split = systems::split_overrides(
+      config::parse_overrides({"fleet.0.count=4", "llm=mistral-7b", "engine.max_num_batched_tokens=512",
+                               "workload.rate_per_s=20", "workload.requests=2000", "workload.arrival_cv=2",
+                               "workload.prompt_mean=500", "workload.output_mean=100", "slo.ttft_ms=5000"})
+          .value());
+  auto loaded = config::load_scenario("synthetic-poisson", split->scenario, config::project());
+  ASSERT_TRUE(loaded) << loaded.error().message();
+  loaded->scenario.faults.push_back({Span::s(30), {}, 0, Span::s(60), 0.6});
+  const auto recipe = systems::load_recipe("wattle", {}, config::project()).value();
+  const auto summary = run_simulation(*loaded, recipe, {});
+  ASSERT_TRUE(summary) << summary.error().message();
+  EXPECT_GT(summary->slo.itl, 0.97);
+  EXPECT_GT(summary->slo.all, 0.99);
+}
+
 TEST(Workload, WhatWasClampedIsCounted) {
   const auto whole = run("static-max", {"workload.max_prompt_tokens=100000", "workload.max_output_tokens=100000"});
   EXPECT_EQ(whole.requests.clamped_prompts + whole.requests.clamped_outputs, 0);

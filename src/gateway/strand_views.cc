@@ -39,7 +39,7 @@ void ControlStrand::show(std::size_t i, StepReport shown, Instant now) {
   shown.instance = index_[i];
   shown.start = now;
   shown.clock = clock_of(i);
-  requests_.report(shown);
+  requests_.report(shown, watch_.pace(i));
   if (ledger_ != nullptr) ledger_->step(shown.instance, shown.shape.prefill_tokens, now);
 }
 
@@ -161,7 +161,7 @@ void ControlStrand::infer(std::size_t i, Instant now) {
   report.clock = clock_of(i);
   report.instance = index_[i];
   report.sequence = view.step.sequence;
-  requests_.report(report);
+  requests_.report(report, watch_.pace(i));
   if (lost && view.assigned_requests > 0) requests_.lost(report.instance);
 }
 

@@ -7,6 +7,7 @@
 
 #include "model/beliefs.h"
 #include "model/hardware.h"
+#include "model/pace.h"
 #include "model/request.h"
 #include "model/step.h"
 #include "units/quantity.h"
@@ -74,6 +75,7 @@ struct InstanceView {
   // From the newest step report; its age is now - step.start.
   StepReport step;
   Telemetry telemetry = Telemetry::Idle;
+  Pace pace;                     ///< measured; at an instance's own frequency policy: not known
   double tokens_per_step = 1.0;  ///< of a decoding request, by the newest reports that have it (StepReport::yield)
 
   MegaHertz clock_commanded;  ///< newest command; a lock is a ceiling, the reached clock may be lower

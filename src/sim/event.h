@@ -19,6 +19,8 @@ enum class EventClass : std::uint8_t {
   Recovery,
   NodeFault,
   NodeRecovery,
+  Hot,
+  Cooled,
   Loaded,
   Warm,
   Overrun,
@@ -40,6 +42,7 @@ struct Event {
   Span down;
   std::int64_t step = 0;  ///< Overrun: which of the run; Silence: its number; Heartbeat: the number of the idle report
   NodeId node{};          ///< NodeFault and NodeRecovery
+  double clock_share = 0.0;  ///< Hot, NodeFault: Fault::clock_share; 0: none
   bool operator>(const Event& o) const {
     if (at != o.at) return at > o.at;
     if (event_class != o.event_class) return event_class > o.event_class;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "model/clock_setting.h"
 #include "sim/simulation_impl.h"
 
 namespace wattle::sim {
@@ -42,6 +43,27 @@ void Simulation::apply_fault(const Event& event) {
   }
   for (const Tag tag : lost) lose(tag, event.instance, event.at);
   if (scaler_.enforced()) requests_.remove_instance(event.instance, event.at);
+}
+
+/// Unknown to the control plane, which only sees how long steps take.
+void Simulation::limit_clock(const Event& event) {
+  const auto there = index_.find(event.instance);
+  if (!there) return;
+  Instant& until = hot_until_[event.instance];
+  std::optional<MegaHertz> most;
+  if (event.event_class == EventClass::Hot) {
+    most = ClockSetting::share(event.clock_share).on(*setup_.instances[*there].spec);
+    if (event.down < Span::max()) {
+      until = std::max(until, event.at + event.down);
+      agenda_.push({until, EventClass::Cooled, 0, 0, 0, event.instance, Span()});
+    } else {
+      until = Instant::never();
+    }
+  } else if (event.at < until) {
+    return;  // another fault lasts longer
+  }
+  engines_[*there].limit_clock(most, event.at);
+  engines_.wake(*there);
 }
 
 /// As at the gateway: a request without a token at the client is computed elsewhere, once.
@@ -186,6 +208,7 @@ void Simulation::forget_gone() {
     looked_at_.erase(instance);
     drawn_.erase(instance);
     resharded_.erase(instance);
+    hot_until_.erase(instance);
   }
   gone_.clear();
 }
@@ -193,8 +216,8 @@ void Simulation::forget_gone() {
 std::size_t Simulation::instances_kept() const {
   return std::max({index_.size(), setup_.instances.size(), link_free_.size(), engines_.size(), loop_.size(),
                    lives_.size(), stretches_.size(), watchdog_.size(), book_.instances(), drawn_.size(),
-                   resharded_.size(), looked_at_.size(), ledger_.instances(), requests_.instances().size(),
-                   scaler_.members().size()});
+                   resharded_.size(), looked_at_.size(), hot_until_.size(), ledger_.instances(),
+                   requests_.instances().size(), scaler_.members().size()});
 }
 
 // --- nodes, and GPUs on loan ---
@@ -207,18 +230,22 @@ NodeId Simulation::node_of(std::size_t i) const {
 
 void Simulation::apply_node_fault(const Event& event) {
   const bool up = event.event_class == EventClass::NodeRecovery;
+  const auto each_there = [&](EventClass what, auto&& apply) {
+    for (std::size_t i = 0; i < engines_.size(); ++i) {
+      if (lives_.gone(i) || node_of(i) != event.node) continue;
+      Event one = event;
+      one.event_class = what;
+      one.instance = setup_.instances[i].id;
+      apply(one);
+    }
+  };
+  if (event.clock_share > 0.0) return each_there(EventClass::Hot, [&](const Event& one) { limit_clock(one); });
   Instant& down_until = node_down_until_[event.node];
   if (up && event.at < down_until) return;  // a later fault keeps it down
   scaler_.node_is(event.node, up, event.at);
   if (up) return;
   down_until = std::max(down_until, event.down == Span::max() ? Instant::never() : event.at + event.down);
-  for (std::size_t i = 0; i < engines_.size(); ++i) {
-    if (lives_.gone(i) || node_of(i) != event.node) continue;
-    Event one = event;
-    one.event_class = EventClass::Fault;
-    one.instance = setup_.instances[i].id;
-    apply_fault(one);
-  }
+  each_there(EventClass::Fault, [&](const Event& one) { apply_fault(one); });
   if (event.down == Span::max()) return;
   Event back = event;
   back.event_class = EventClass::NodeRecovery;

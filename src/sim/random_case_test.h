@@ -143,6 +143,7 @@ inline void draw_faults(SimulationSetup& setup, RandomStream& random, std::uint6
       fault.node = NodeId(static_cast<std::int32_t>(random.below(static_cast<std::uint64_t>(nodes - 1))));
       fault.down = random.below(4) == 0 ? Span::max() : Span::ms(static_cast<std::int64_t>(random.below(3000)));
     }
+    if (RandomStream(setup.seed + faults, "hot").below(4) == 0) fault.clock_share = 0.5;
     setup.faults.push_back(fault);
   }
 }
@@ -247,6 +248,7 @@ inline Case draw(std::uint64_t seed) {
     const auto fleet = static_cast<std::uint64_t>(c.colocated + c.prefill + c.decode);
     c.faults.push_back({Instant(Span::from_seconds(t * random.uniform()).ns()),
                         InstanceId(static_cast<std::int32_t>(random.below(fleet))), Span::ms(700)});
+    if (RandomStream(seed, "hot").below(2) == 0) c.faults.back().clock_share = 0.3;
   }
   if (c.colocated > 0 && random.below(2) == 0) {
     c.scaled = true;

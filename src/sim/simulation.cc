@@ -239,7 +239,7 @@ void Simulation::refresh(InstanceId instance, Instant now) {
                                         : loop_.view(i).step;
   report.instance = instance;
   report.clock = loop_.view(i).clock_commanded;
-  requests_.report(report);
+  requests_.report(report, loop_.pace(i));
 }
 
 // ---------------------------------------------------------------------------------------------- observing
@@ -394,6 +394,9 @@ void Simulation::handle(const Event& event) {
     case EventClass::NodeFault:
     case EventClass::NodeRecovery:
       return apply_node_fault(event);
+    case EventClass::Hot:
+    case EventClass::Cooled:
+      return limit_clock(event);
     default:
       return apply_fault(event);
   }

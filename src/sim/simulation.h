@@ -68,12 +68,15 @@ struct ScalingSetup {
 
 /// An instance, or a node with all of its instances, loses everything in it. An instance comes back empty after `down`
 /// (max() never) of the fault that lasts longest; under an enforced scaling policy it is gone for good, and replaced. A
-/// node takes instances again after `down`.
+/// node takes instances again after `down`. With `clock_share` nothing is lost: the instance, or all that are on the
+/// node at that time, run at no more than this share of their GPUs' highest clock for `down`, whatever is locked. While
+/// several such faults last, the one that began last counts.
 struct Fault {
   Instant at;
   InstanceId instance;
   Span down = Span::max();
-  std::optional<NodeId> node = {};  ///< if stated, `instance` is ignored
+  std::optional<NodeId> node = {};         ///< if stated, `instance` is ignored
+  std::optional<double> clock_share = {};  ///< in (0, 1]
 };
 
 struct SimulationSetup {

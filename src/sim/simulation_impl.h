@@ -63,7 +63,10 @@ class Simulation final : public control::RequestPort,
       if (fault.node) {
         event.event_class = EventClass::NodeFault;
         event.node = *fault.node;
+      } else if (fault.clock_share) {
+        event.event_class = EventClass::Hot;
       }
+      event.clock_share = fault.clock_share.value_or(0.0);
       agenda_.push(event);
     }
   }
@@ -152,6 +155,7 @@ class Simulation final : public control::RequestPort,
   void taken_over(const engine::Event& event);
   void apply_fault(const Event& event);
   void apply_node_fault(const Event& event);
+  void limit_clock(const Event& event);
   [[nodiscard]] NodeId node_of(std::size_t i) const;
   void borrow(const control::StartOrder& order, const InstanceSetup& borrower);
   /// The instance is gone: instances to which it had lent GPUs now own them.
@@ -202,6 +206,7 @@ class Simulation final : public control::RequestPort,
   control::WorkBook book_;                    ///< where keeps_book()
   std::map<InstanceId, Instant> down_until_;  ///< of instances hit by faults: the latest time
   std::map<NodeId, Instant> node_down_until_;
+  std::map<InstanceId, Instant> hot_until_;  ///< by limits of clocks: the latest time
   std::map<InstanceId, Instant> looked_at_;  ///< time of the next evaluation, if no step reports trigger it
   RandomStream noise_;
   /// A model that is being fitted.

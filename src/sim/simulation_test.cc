@@ -407,6 +407,33 @@ TEST(Simulation, FaultsThatOverlapKeepAnInstanceDownAsLongAsTheLongest) {
   EXPECT_EQ(finish_under({{at(1), InstanceId(99), Span::max()}}), finish_under({}));
 }
 
+/// Time of the longest gap of a request that decodes from 0 to about 4 s, and energy, if the GPU is limited like this.
+std::pair<Span, double> limited(std::vector<Fault> faults) {
+  Case c;
+  c.memory_bytes = 80e9;
+  c.rows = {{Instant(), 3000, 400}};
+  c.faults = std::move(faults);
+  const auto r = play(c, true);
+  expect_equal(r, play(c, false));
+  EXPECT_EQ(r.outcomes.at(0).fate, Fate::Finished);
+  return {r.outcomes.at(0).longest_gap, r.result.summary.energy.total.value()};
+}
+
+TEST(Simulation, AHotGpuLosesNothingAndRunsAtItsLimitForAsLongAsItLasts) {
+  const auto at = [](double s) { return Instant() + Span::from_seconds(s); };
+  const auto hot = [&](double from, double for_s, double share) {
+    return Fault{at(from), InstanceId(0), Span::from_seconds(for_s), {}, share};
+  };
+  const auto [gap, energy] = limited({});
+  const auto [slow_gap, less] = limited({hot(1, 1, 0.2)});
+  EXPECT_GT(slow_gap, gap + Span::ms(1));
+  EXPECT_LT(less, energy) << "at a low clock";
+  EXPECT_EQ(limited({hot(1, 1, 1.0)}), std::pair(gap, energy)) << "no limit";
+  EXPECT_EQ(limited({hot(1, 0.5, 0.2), hot(1.5, 0.5, 0.2)}), limited({hot(1, 1, 0.2)})) << "one after the other";
+  EXPECT_EQ(limited({hot(1, 1, 0.2), hot(1.25, 0.5, 0.2)}).first, slow_gap) << "the shorter one ends within the longer";
+  EXPECT_EQ(limited({hot(30, 1, 0.2)}).first, gap) << "later";
+}
+
 TEST(Simulation, DeadFleetLeavesNobodyWaitingForever) {
   Case c;
   c.memory_bytes = 80e9;

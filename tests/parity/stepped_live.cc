@@ -252,7 +252,7 @@ class SteppedLive final : public control::RequestPort,
     agent_.report(received, report.start);
     if (ended()) return;                                                   // updated on demand
     received.clock = agent_.view(index(report.instance)).clock_commanded;  // the agent's response
-    core_.report(received);
+    core_.report(received, agent_.pace(i));
   }
 
   [[nodiscard]] bool ended() const { return setup_.telemetry == TelemetrySource::StepEnds; }
@@ -307,7 +307,7 @@ class SteppedLive final : public control::RequestPort,
     StepReport shown = agent_.view(index(instance)).step;
     shown.instance = instance;
     shown.clock = agent_.view(index(instance)).clock_commanded;
-    core_.report(shown);
+    core_.report(shown, agent_.pace(index(instance)));
   }
   void hand_over(const Request& request, control::Tag, InstanceId prefill, const RouteDecision& to,
                  Instant now) override {

@@ -83,14 +83,14 @@ void BestBatch::observe(const Event& event, Instant) {
   of->steps.add(step_borne(left, handed->wait, step));
 }
 
-BestBatch::Best BestBatch::best(const InstanceView& view, const Load& load) const {
+BestBatch::Best BestBatch::best(const InstanceView& view, const Load& load, double margin) const {
   const InstanceSpec& spec = *view.spec;
-  Best best{.spec = &spec, .context = load.context, .top = view.clock_commanded};
+  Best best{.spec = &spec, .margin = margin, .context = load.context, .top = view.clock_commanded};
   const LatencyModel* latency = spec.beliefs.latency;
   const PowerModel* power = spec.beliefs.power;
   const auto gap = spec.slo.mean_gap();
   if (latency == nullptr || power == nullptr || !gap) return best;
-  best.limit = std::min(Span::from_seconds(gap->seconds() * (1.0 - margin_)), kLongestBelievable);
+  best.limit = std::min(reserve(gap, best.margin), kLongestBelievable);
   if (!clocks_.clocks.empty()) best.top = clocks_.clocks.back().on(spec);
   if (const auto of = std::ranges::find(borne_, &spec, &Borne::spec); of != borne_.end()) {
     const Span anyway = latency->step_time(decodes(load.even, load.context), best.top);
@@ -113,7 +113,7 @@ BestBatch::Best BestBatch::best(const InstanceView& view, const Load& load) cons
     if (cost >= best.cost) return;
     best.batch = batch;
     best.cost = cost;
-    best.per_s = batch / step_s;
+    best.per_s = batch / step_s * (1.0 - margin) / (1.0 - margin_);
   };
   if (clocks_.clocks.empty()) {
     consider(best.top, draws({}, best.top));
@@ -136,12 +136,12 @@ bool BestBatch::takes_prompt(const InstanceView& view, const Request& request, c
   const double all_s = latency.step_time(with.step, best.top).seconds() * with.steps;
   if (spec.slo.ttft) {
     const Span present = now.idle() ? Span() : latency.step_time(now, best.top);
-    if (present.seconds() + all_s > reserve(spec.slo.ttft, margin_).seconds() / 2.0) return false;
+    if (present.seconds() + all_s > reserve(spec.slo.ttft, best.margin).seconds() / 2.0) return false;
   }
   if (view.assigned_requests == 0) return true;
   const StepShape later = decodes(view.assigned_requests + 1, load.context);
   const bool alone = spec.decode_tokens == 0;
-  double gap_s = reserve(spec.slo.mean_gap(), margin_).seconds();
+  double gap_s = reserve(spec.slo.mean_gap(), best.margin).seconds();
   if (alone) gap_s -= latency.step_time(later, best.top).seconds();
   if ((alone ? all_s : all_s / with.steps) > gap_s) return false;
   const std::int32_t more = view.assigned_requests + 1 - load.even;
@@ -161,8 +161,7 @@ bool BestBatch::takes_prompt(const InstanceView& view, const Request& request, c
   return late * more <= options_.late_gaps * load.answer * static_cast<double>(load.prompts.size());
 }
 
-bool BestBatch::takes(const InstanceView& view, const Request& request, const Load& load) {
-  const Best& best = best_of(view, load);
+bool BestBatch::takes(const InstanceView& view, const Request& request, const Load& load, const Best& best) const {
   StepShape with = std::ranges::lower_bound(ran_, view.id, {}, &Ran::id)->shape;
   ++with.decode_requests;
   with.decode_kv_tokens += request.prompt_tokens + 1;  // its prompt and the token that prefill gave it
@@ -171,12 +170,12 @@ bool BestBatch::takes(const InstanceView& view, const Request& request, const Lo
          (view.spec->role == Role::Decode || takes_prompt(view, request, load, best));
 }
 
-const BestBatch::Best& BestBatch::best_of(const InstanceView& view, const Load& load) {
+const BestBatch::Best& BestBatch::best_of(const InstanceView& view, const Load& load, double margin) {
   const auto known = std::ranges::find_if(bests_, [&](const Best& best) {
-    return best.spec == view.spec && best.context == load.context &&
+    return best.spec == view.spec && best.context == load.context && best.margin == margin &&
            (!clocks_.clocks.empty() || best.top == view.clock_commanded);
   });
-  return known != bests_.end() ? *known : bests_.emplace_back(best(view, load));
+  return known != bests_.end() ? *known : bests_.emplace_back(best(view, load, margin));
 }
 
 void BestBatch::forget_bests(Instant now) {
@@ -247,21 +246,25 @@ RouteDecision BestBatch::route(const Request& request, std::span<const InstanceV
   if (role == Role::Prefill) return spread_.route(request, candidates, now, random);
   const Load load = look_at(request, candidates, now);
   forget_bests(now);
+  const auto its_best = [&](const InstanceView& view) -> const Best& {
+    return best_of(view, load, std::max(margin_, 1.0 - 1.0 / view.pace.slowed(now)));
+  };
   double carried = 0.0;
-  for (const InstanceView* candidate : candidates) carried += best_of(*candidate, load).per_s;
+  for (const InstanceView* candidate : candidates) carried += its_best(*candidate).per_s;
   const bool gathers = load.per_s < carried;
   const InstanceView* least_full = nullptr;
   double least_share = 0.0;
   offers_.clear();
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     const InstanceView* candidate = candidates[i];
-    const Best& best = best_of(*candidate, load);
-    const double share = (requests_of(*candidate) + 1.0) / std::max(best.batch, 1);
+    const double requests = requests_of(*candidate);
+    const double share = (requests + 1.0) / std::max(best_of(*candidate, load, margin_).batch, 1);
     if (least_full == nullptr || share < least_share) {
       least_full = candidate;
       least_share = share;
     }
-    if (gathers && requests_of(*candidate) < best.batch) offers_.push_back({best.cost, share, i});
+    const Best& best = its_best(*candidate);
+    if (gathers && requests < best.batch) offers_.push_back({best.cost, (requests + 1.0) / best.batch, i});
   }
   // The cheapest kind, of these the fullest, then the lowest id; whether one takes the request is asked in this order.
   const auto later = [](const Offer& one, const Offer& other) {
@@ -272,7 +275,8 @@ RouteDecision BestBatch::route(const Request& request, std::span<const InstanceV
   for (; !offers_.empty(); offers_.pop_back()) {
     std::ranges::pop_heap(offers_, later);
     const InstanceView& candidate = *candidates[offers_.back().candidate];
-    if (takes(candidate, request, load)) return {candidate.id, "fits into the batch of least energy"};
+    if (takes(candidate, request, load, its_best(candidate)))
+      return {candidate.id, "fits into the batch of least energy"};
   }
   if (role == Role::Colocated) return spread_.route(request, candidates, now, random);
   return {least_full->id, "fits nowhere: the least full"};

@@ -32,6 +32,10 @@ struct BestBatchOptions {
 /// steps of the decode engine, so a step is also no longer than what would have made late_handovers of the most recent
 /// first tokens exceed slo.ttft, in addition to those that would have at the highest clock with the load spread evenly.
 ///
+/// An instance whose steps take longer than believed (InstanceView::pace) keeps as much in reserve as that takes, so
+/// that requests fit elsewhere first. What fits nowhere is shared as if all were as fast as their kind: giving more of
+/// it to the others would make it late there, too.
+///
 /// Colocated instances compute prompts between decodes, so there a request fits only if, at the highest clock,
 /// - steps with its prompt, those that wait there and the running decodes are within the objective for gaps,
 /// - these steps (InstanceSpec::max_step_tokens) and the present one take at most half of slo.ttft, and
@@ -58,6 +62,7 @@ class BestBatch final : public RoutingPolicy {
   /// Best batch of one kind of instance.
   struct Best {
     const InstanceSpec* spec = nullptr;
+    double margin = 0.0;                                    ///< share of objectives kept in reserve
     std::int64_t context = 0;                               ///< Load::context
     std::int32_t batch = 0;                                 ///< requests; 0: no batch meets the limit
     double cost = std::numeric_limits<double>::infinity();  ///< energy per token, in mW x s
@@ -101,12 +106,12 @@ class BestBatch final : public RoutingPolicy {
     std::size_t candidate = 0;
   };
   /// Whether its steps stay within their limits with this request, too.
-  [[nodiscard]] bool takes(const InstanceView& view, const Request& request, const Load& load);
+  [[nodiscard]] bool takes(const InstanceView& view, const Request& request, const Load& load, const Best& best) const;
   /// What a colocated instance's request must meet besides the batch: see above.
   [[nodiscard]] bool takes_prompt(const InstanceView& view, const Request& request, const Load& load,
                                   const Best& best) const;
-  [[nodiscard]] Best best(const InstanceView& view, const Load& load) const;
-  [[nodiscard]] const Best& best_of(const InstanceView& view, const Load& load);
+  [[nodiscard]] Best best(const InstanceView& view, const Load& load, double margin) const;
+  [[nodiscard]] const Best& best_of(const InstanceView& view, const Load& load, double margin);
   /// Unless they are for this decision, too.
   void forget_bests(Instant now);
   /// Stores in `ran_` what each candidate runs.

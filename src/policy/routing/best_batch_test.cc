@@ -150,6 +150,34 @@ TEST(BestBatch, TheMeanGapBoundsABatchToo) {
   EXPECT_EQ(fleet.fill(low, 120), (Batches{99, 21})) << "(20 - 10) / 0.101";
 }
 
+/// Its steps take this many times as long as predicted.
+void slow(InstanceView& view, double times) {
+  for (int step = 0; step < 100; ++step) view.pace.measured(times, kHigh, Instant{});
+}
+
+TEST(BestBatch, AnInstanceThatIsSlowerThanItsKindGetsWhatItCanStepInTime) {
+  BestBatch fills = policy({kLow});
+  Fleet fleet({0, 0, 0});
+  slow(fleet.views[0], 1.25);
+  EXPECT_EQ(fleet.fill(fills, 300), (Batches{4, 148, 148})) << "the others first";
+  EXPECT_EQ(fleet.fill(fills, 110), (Batches{114, 148, 148})) << "(25 / 1.25 - 10) / 0.101 = 99, then evenly";
+  BestBatch careful = policy({kLow}, {.overload_margin = 0.2});
+  Fleet covered({0, 0});
+  slow(covered.views[0], 1.2);
+  EXPECT_EQ(covered.fill(careful, 120), (Batches{99, 21})) << "the reserve covers it";
+  EXPECT_EQ(covered.route(careful, Instant{} + Span::s(61)), 1) << "99 are all that fits";
+}
+
+TEST(BestBatchColocated, PromptsWaitForNoSlowInstance) {
+  BestBatch fills = policy();
+  Fleet fleet({10, 5});
+  colocate(fleet);
+  EXPECT_EQ(fleet.route(fills), 0) << "the fullest";
+  slow(fleet.views[0], 4.0);
+  EXPECT_EQ(fleet.route(fills), 1);
+  EXPECT_EQ(fleet.route(fills, Instant{} + Span::s(60)), 0) << "nobody has measured it for a minute";
+}
+
 TEST(BestBatch, ClocksThatAreNotEcoFreqsStayAsCommanded) {
   BestBatch fills = policy({});
   Fleet fleet({0, 0});
