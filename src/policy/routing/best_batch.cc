@@ -249,23 +249,20 @@ RouteDecision BestBatch::route(const Request& request, std::span<const InstanceV
   const auto its_best = [&](const InstanceView& view) -> const Best& {
     return best_of(view, load, std::max(margin_, 1.0 - 1.0 / view.pace.slowed(now)));
   };
+  // What fits nowhere is shared as if no instance were slow.
+  const auto share_of = [&](const InstanceView& view, std::int32_t requests) {
+    return (requests + 1.0) / std::max(best_of(view, load, margin_).batch, 1);
+  };
   double carried = 0.0;
-  for (const InstanceView* candidate : candidates) carried += its_best(*candidate).per_s;
-  const bool gathers = load.per_s < carried;
-  const InstanceView* least_full = nullptr;
-  double least_share = 0.0;
   offers_.clear();
   for (std::size_t i = 0; i < candidates.size(); ++i) {
-    const InstanceView* candidate = candidates[i];
-    const double requests = requests_of(*candidate);
-    const double share = (requests + 1.0) / std::max(best_of(*candidate, load, margin_).batch, 1);
-    if (least_full == nullptr || share < least_share) {
-      least_full = candidate;
-      least_share = share;
-    }
-    const Best& best = its_best(*candidate);
-    if (gathers && requests < best.batch) offers_.push_back({best.cost, (requests + 1.0) / best.batch, i});
+    const Best& best = its_best(*candidates[i]);
+    const std::int32_t requests = requests_of(*candidates[i]);
+    carried += best.per_s;
+    if (requests < best.batch) offers_.push_back({best.cost, (requests + 1.0) / best.batch, i});
   }
+  // A load that fills all instances is spread.
+  if (load.per_s >= carried) offers_.clear();
   // The cheapest kind, of these the fullest, then the lowest id; whether one takes the request is asked in this order.
   const auto later = [](const Offer& one, const Offer& other) {
     if (one.cost != other.cost) return one.cost > other.cost;
@@ -275,10 +272,15 @@ RouteDecision BestBatch::route(const Request& request, std::span<const InstanceV
   for (; !offers_.empty(); offers_.pop_back()) {
     std::ranges::pop_heap(offers_, later);
     const InstanceView& candidate = *candidates[offers_.back().candidate];
-    if (takes(candidate, request, load, its_best(candidate)))
-      return {candidate.id, "fits into the batch of least energy"};
+    if (!takes(candidate, request, load, its_best(candidate))) continue;
+    return {candidate.id, "fits into the batch of least energy"};
   }
-  if (role == Role::Colocated) return spread_.route(request, candidates, now, random);
+  if (role == Role::Colocated) {
+    return spread_.route_by(request, candidates,
+                            [&](const InstanceView& view) { return share_of(view, view.assigned_requests); });
+  }
+  const InstanceView* least_full = *std::ranges::min_element(
+      candidates, {}, [&](const InstanceView* view) { return share_of(*view, requests_of(*view)); });
   return {least_full->id, "fits nowhere: the least full"};
 }
 
