@@ -22,7 +22,7 @@ class Provider(http.server.BaseHTTPRequestHandler):
         now = datetime.datetime.now(datetime.timezone.utc)
         begun = now + datetime.timedelta(hours={"early": 1, "stale": -6}.get(zone, 0), seconds=-60)
         if zone == "hangs":
-            return time.sleep(2)
+            return time.sleep(4)
         if zone == "busy":
             return self.answer(429, {}, "60")
         if zone == "noisy" or (zone == "away" and not recovered.is_set()):
@@ -65,7 +65,7 @@ intensity_base_url = "http://127.0.0.1:{server.server_port}"
 intensity_key_file = "{key}"
 source_refresh_s = 0.1
 source_max_age_s = 0
-source_timeout_s = 1
+source_timeout_s = 2
 """ for zone in ZONES) + '[[fleet]]\nrole = "colocated"\ngpu = "a100-80g"\ncount = 1\nsite = "good"\n')
         _, at = node.gateway("--model", "m", "--worker", "http://127.0.0.1:1", "--sites", sites, log=log)
         known = lambda zone: metric(at["admin"], "wattle_gateway_site_intensity_known", f'"{zone}"') == 1
