@@ -96,16 +96,18 @@ double mean_log_error(const std::vector<fidelity::Experiment>& experiments, std:
   return total / static_cast<double>(sets.size());
 }
 
-/// The cost has a flat valley (power of an active SM against that of a busy one), in which the fit's end depends on
-/// rounding. So the error is compared, not the constants: a new fit must not be much better.
-TEST_F(ValidationOfData, a_new_fit_of_the_a100_is_no_better_than_the_shipped_profile) {
+/// The costs have flat valleys, in which a fit's end depends on rounding. So the error is compared, not the constants:
+/// a new fit must not be much better. Of the A40, whose fit takes a tenth of a second; the A100's takes 40.
+TEST_F(ValidationOfData, a_new_fit_is_no_better_than_the_shipped_profile) {
   const auto& experiments = inputs().all.experiments;
   fidelity::Catalog catalog = inputs().catalog;
-  const auto shipped = catalog.profiles.at("a100-80g");
-  catalog.profiles.erase("a100-80g");
-  const auto outcome = fidelity::fit_gpu("a100-80g", catalog, experiments, 2);
-  const double refitted = mean_log_error(experiments, "a100-80g", outcome.profile);
-  EXPECT_LT(mean_log_error(experiments, "a100-80g", shipped), refitted * 1.03);
+  const auto shipped = catalog.profiles.at("a40");
+  catalog.profiles.erase("a40");
+  const auto outcome = fidelity::fit_gpu("a40", catalog, experiments, 2);
+  const double refitted = mean_log_error(experiments, "a40", outcome.profile);
+  EXPECT_LT(mean_log_error(experiments, "a40", shipped), refitted * 1.03);
+  EXPECT_GT(mean_log_error(experiments, "a40", catalog.profiles.at("a100-80g")), refitted * 1.03)
+      << "it shows what fits";
 }
 
 /// A profile that was fitted before the model or its rows changed states costs that are no longer its own.
