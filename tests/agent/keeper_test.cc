@@ -8,7 +8,9 @@
 
 #include <cstdlib>
 #include <fstream>
+#include <string>
 #include <thread>
+#include <tuple>
 
 #include "board_fixture.h"
 #include "net/await_test.h"
@@ -110,10 +112,28 @@ TEST_F(Keeper, TheGuardianRetriesATransientFailure) {
   EXPECT_TRUE(eventually([&] { return !board().locked(0); }));
 }
 
+/// True if the process sleeps, and used no CPU time for 200 ms.
+bool rests(pid_t pid) {
+  const auto now = [&] {
+    std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+    std::string field;
+    for (int i = 1; i <= 2; ++i) file >> field;  // pid, name
+    std::string state;
+    file >> state;
+    for (int i = 4; i <= 13; ++i) file >> field;
+    long user = -1, system = -1;
+    file >> user >> system;
+    return std::tuple(state, user, system);
+  };
+  const auto before = now();
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  return std::get<0>(before) == "S" && now() == before;
+}
+
 TEST_F(Keeper, AStoppedGuardianIsWokenByItsAgentsDeath) {
   const Process agent = lock_in_another_process({"0"});
   ASSERT_GT(agent.guardian, 0) << agent.said;
-  std::this_thread::sleep_for(std::chrono::milliseconds(200));  // it has started, and asked to be woken
+  ASSERT_TRUE(eventually([&] { return rests(agent.guardian); })) << "it has started, and asked to be woken";
   kill(agent.guardian, SIGSTOP);
   kill_and_reap(agent.pid);
   EXPECT_TRUE(eventually([&] { return !board().locked(0); }));
