@@ -9,13 +9,12 @@ the sites can carry within such objectives.
     WATTLE_DATA=... python3 bench/drawn_sites.py --random 14 --seed 3     # two minutes
 """
 import argparse
-import json
 import os
 import random
-import subprocess
 import tempfile
 
-WATTLE = os.environ.get("WATTLE", "build/release/wattle")
+from simulated import run
+
 ZONES = ["AU-NSW", "BR-SP", "CA-ON", "CL-SIC", "DE-LU", "GB", "IN-WE", "JP-TK", "KR", "SG", "US-CAL-CISO", "US-MIDA-PJM",
          "US-NY-NYIS", "US-TEX-ERCO", "ZA"]
 MODELS = {  # TP degrees by GPU, and requests per second that an A100 of the least carries at a guess
@@ -62,19 +61,6 @@ def drawn(draw):
     return name, "\n".join(lines) + "\n"
 
 
-def run(path, recipe, settings):
-    """Grams, MJ, percent of requests with all objectives kept, mean GPUs; none: refused."""
-    command = [WATTLE, "sim", path, "--recipe", recipe, "--only", "--json"]
-    for setting in settings:
-        command += ["--set", setting]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode:
-        print(f"{recipe}: left out: {done.stderr.strip().splitlines()[-1]}")
-        return None
-    one = json.loads(done.stdout)["runs"][0]
-    return one["carbon_g"], one["energy_j"]["total"] / 1e6, 100 * one["slo"]["attainment"], one["mean_gpus"]
-
-
 def main():
     flags = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     flags.add_argument("--random", type=int, default=14, help="number of drawn scenarios")
@@ -94,12 +80,12 @@ def main():
             if None in both:
                 continue
             rows.append(both)
-            print(f"{name}: " + ", ".join(f"{r} {g:.0f} g {mj:.2f} MJ {kept:.1f} % {gpus:.1f} GPUs" for r, (g, mj, kept, gpus) in
+            print(f"{name}: " + ", ".join(f"{r} {one.grams:.0f} g {one.kj / 1e3:.2f} MJ {one.all:.1f} % {one.gpus:.1f} GPUs" for r, one in
                                           zip(("cleanest", args.recipe), both)), flush=True)
     for i, recipe in enumerate(("freesh-cleanest", args.recipe)):
-        print(f"{recipe}: {sum(r[i][2] for r in rows) / len(rows):.2f} % of requests kept in the mean, of freesh-cleanest's grams "
-              f"{100 * sum(r[i][0] / r[0][0] for r in rows) / len(rows):.1f} %, of its energy "
-              f"{100 * sum(r[i][1] / r[0][1] for r in rows) / len(rows):.1f} %")
+        print(f"{recipe}: {sum(r[i].all for r in rows) / len(rows):.2f} % of requests kept in the mean, of freesh-cleanest's grams "
+              f"{100 * sum(r[i].grams / r[0].grams for r in rows) / len(rows):.1f} %, of its energy "
+              f"{100 * sum(r[i].kj / r[0].kj for r in rows) / len(rows):.1f} %")
 
 
 if __name__ == "__main__":

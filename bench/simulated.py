@@ -17,6 +17,8 @@ class Run(NamedTuple):
     seconds: float
     idle_kw: float  # of the fleet
     finished: float  # percent of requests
+    grams: float  # of CO2
+    gpus: float   # in use, in the mean
 
 
 def run(scenario, recipe, settings):
@@ -36,7 +38,7 @@ def run(scenario, recipe, settings):
     shares = (one["slo"].get(f"{kind}attainment") for kind in ("itl_", "ttft_", ""))
     kept = (float("nan") if share is None else 100 * share for share in shares)
     return Run(one["energy_j"]["total"] / 1e3, *kept, one["sim"]["virtual_s"], one["idle_power_w"] / 1e3,
-               100 * one["requests"]["finished"] / one["requests"]["arrived"])
+               100 * one["requests"]["finished"] / one["requests"]["arrived"], one["carbon_g"], one["mean_gpus"])
 
 
 def saved(one, most):
