@@ -50,11 +50,12 @@ std::vector<std::int32_t> decode_batches(std::int32_t most, bool small_steps) {
   if (small_steps) batches.insert(batches.end(), {2, 3});
   batches.insert(batches.end(), {4, 5});
   const std::int32_t fine = small_steps ? 256 : 128;
-  for (std::int32_t k = 8; k < fine; k += 8) batches.insert(batches.end(), {k, k + 1, k + 4});
-  for (std::int32_t k = fine, stride = 32; k <= 1024; k += stride) {
-    stride = k < 256 ? 32 : 64;
-    batches.insert(batches.end(), {k, k + 1, k + stride / 2});
-  }
+  const auto add_every = [&](std::int32_t stride, std::int32_t from, std::int32_t to) {
+    for (std::int32_t k = from; k < to; k += stride) batches.insert(batches.end(), {k, k + 1, k + stride / 2});
+  };
+  add_every(8, 8, fine);
+  add_every(32, fine, 256);
+  add_every(64, 256, 1025);
   std::erase_if(batches, [most](std::int32_t b) { return b > most; });
   return batches;
 }
@@ -104,7 +105,8 @@ std::vector<predict::StepSample> profile_engine(const engine::StepModel& model, 
   const auto batches = decode_batches(options.max_num_seqs, small_steps);
   const auto prompts = prompt_tokens(options.max_num_batched_tokens, model.llm());
   std::vector<predict::StepSample> samples;
-  samples.reserve(clocks.size() * (batches.size() * std::size(kFillLevels) + prompts.size() * 3));
+  samples.reserve(clocks.size() *
+                  (batches.size() * (std::size(kFillLevels) + std::size(kShortContexts)) + prompts.size() * 3));
   for (const MegaHertz clock : clocks) {
     for (const std::int32_t batch : batches) {
       const std::int64_t most = small_steps ? std::min(capacity, batch * longest_context(model.llm())) : capacity;
