@@ -35,6 +35,7 @@ struct Flags {
   double ttft_ms = 0.0;
   double itl_ms = 0.0;
   double tbt_ms = 0.0;
+  double e2e_ms = 0.0;
   double lost_after_s = 2.0;
   std::string gpu_locks;
   bool no_guardian = false;
@@ -127,6 +128,7 @@ Result<std::vector<node::AgentEngine>> make_engines(const std::vector<EngineFlag
   if (flags.ttft_ms > 0.0) slo.ttft = Span::from_seconds(flags.ttft_ms * 1e-3);
   if (flags.itl_ms > 0.0) slo.itl = Span::from_seconds(flags.itl_ms * 1e-3);
   if (flags.tbt_ms > 0.0) slo.tbt = Span::from_seconds(flags.tbt_ms * 1e-3);
+  if (flags.e2e_ms > 0.0) slo.e2e = Span::from_seconds(flags.e2e_ms * 1e-3);
   std::vector<node::AgentEngine> engines;
   for (const auto& flag : wanted) {
     node::AgentEngine engine;
@@ -226,7 +228,7 @@ Result<int> run(const Flags& flags) {
   options.real_time = !flags.no_real_time && !options.keeper.advisory;
   if (flags.watt_budget_w > 0.0) options.watt_budget = to_milliwatts(Watts(flags.watt_budget_w));
   options.core.lost_after = Span::from_seconds(flags.lost_after_s);
-  options.facts = fleet_facts(flags.fleet, fleet->recipe(), {flags.ttft_ms, flags.itl_ms, flags.tbt_ms});
+  options.facts = fleet_facts(flags.fleet, fleet->recipe(), {flags.ttft_ms, flags.itl_ms, flags.tbt_ms, flags.e2e_ms});
   options.believed_highest = fleet->gpu().clock_max;
   journal::Sink sink;
   auto agent = node::Agent::start(options, std::move(*engines), sink);
@@ -292,6 +294,8 @@ void add_agent(Command app, int& exit_code) {
   command
       .add_option("--tbt-slo-ms,--tbt-ms", flags->tbt_ms,
                   "TBT (TPOT) objective: mean gap between a request's tokens; 0: none")
+      .check(non_negative_time());
+  command.add_option("--e2e-slo-ms,--e2e-ms", flags->e2e_ms, "E2E objective: arrival to last token; 0: none")
       .check(non_negative_time());
   command
       .add_option("--lost-after-s", flags->lost_after_s,

@@ -60,8 +60,10 @@ std::map<std::string, std::string> fleet_facts(const experiment::LiveFleetOption
     facts["set"] = set;
   }
   facts["engine"] = fmt::format("{}", fmt::join(config::engine_arguments(o.engine), " "));
-  for (const auto& [name, ms] :
-       {std::pair{"ttft_ms", objectives.ttft_ms}, {"itl_ms", objectives.itl_ms}, {"tbt_ms", objectives.tbt_ms}}) {
+  for (const auto& [name, ms] : {std::pair{"ttft_ms", objectives.ttft_ms},
+                                 {"itl_ms", objectives.itl_ms},
+                                 {"tbt_ms", objectives.tbt_ms},
+                                 {"e2e_ms", objectives.e2e_ms}}) {
     if (ms > 0) facts[name] = fmt::format("{}", ms);
   }
   return facts;

@@ -29,6 +29,7 @@ struct ClockObjectives {
   double ttft_ms = 0.0;
   double itl_ms = 0.0;
   double tbt_ms = 0.0;
+  double e2e_ms = 0.0;
 };
 
 /// Facts of the fleet by name that gateway and agents must agree on and compare (AgentLinksOptions, AgentOptions).

@@ -122,6 +122,7 @@ Result<void> read_service(const GatewayFlags& flags, const systems::Recipe& reci
   if (stated) scenario.slo = options.slo;
   options.service = config::make_service(scenario, recipe.classes);
   options.emergency = recipe.emergency;
+  options.answers = recipe.answers;
   if (options.service.objectives) options.slo = scenario.slo;
   return {};
 }
@@ -250,8 +251,8 @@ Result<void> run_gateway(const GatewayFlags& flags) {
     options.kind.gpu = fleet.gpu();
   }
   if (flags.check) return gateway::Gateway::check(options, policies);
-  options.agents.facts =
-      fleet_facts(flags.fleet, fleet.recipe(), {flags.ttft_slo_ms, flags.itl_slo_ms, flags.tbt_slo_ms});
+  options.agents.facts = fleet_facts(flags.fleet, fleet.recipe(),
+                                     {flags.ttft_slo_ms, flags.itl_slo_ms, flags.tbt_slo_ms, flags.e2e_slo_ms});
   options.agents.differ = [](const std::string& url, const std::vector<std::string>& differences) {
     if (differences.empty()) {
       net::log_line(net::LogLevel::Info, "the agent's beliefs agree again", {{"agent", std::string_view(url)}});

@@ -267,10 +267,10 @@ void Deployment::add_fleet(std::vector<FlagText>& to, const std::string& key, co
   if (!value.empty()) to.push_back({flag_of(key), value, origins_.of("fleet." + key)});
 }
 
-void Deployment::add_engine(std::vector<FlagText>& to,
-                            std::initializer_list<std::pair<const char*, double>> objectives) const {
+void Deployment::add_engine(std::vector<FlagText>& to) const {
   append_to(to, engine_);
-  for (const auto& [name, ms] : objectives) {
+  for (const auto& [name, ms] :
+       {std::pair{"ttft", slo_.ttft_ms}, {"itl", slo_.itl_ms}, {"tbt", slo_.tbt_ms}, {"e2e", slo_.e2e_ms}}) {
     if (ms <= 0.0) continue;
     to.push_back(
         {fmt::format("--{}-slo-ms", name), fmt::format("{}", ms), origins_.of(fmt::format("slo.{}_ms", name))});
@@ -298,7 +298,7 @@ std::vector<FlagText> Deployment::gateway() const {
   // Names the line if no model is configured.
   if (fleet_.models.empty() && origins_.has("fleet.models"))
     flags.push_back({"--model", "", origins_.of("fleet.models")});
-  add_engine(flags, {{"ttft", slo_.ttft_ms}, {"itl", slo_.itl_ms}, {"tbt", slo_.tbt_ms}, {"e2e", slo_.e2e_ms}});
+  add_engine(flags);
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     flags.push_back({"--agent", "http://" + nodes_[i].agent, node_wheres_[i]});
   }
@@ -320,7 +320,7 @@ Result<std::vector<FlagText>> Deployment::agent(const std::string& node) const {
   const auto mine = node_of(node, node.empty() ? file_ : "--node");
   if (!mine) return std::unexpected(mine.error());
   std::vector<FlagText> flags = believed();
-  add_engine(flags, {{"ttft", slo_.ttft_ms}, {"itl", slo_.itl_ms}, {"tbt", slo_.tbt_ms}});
+  add_engine(flags);
   flags.push_back({"--admin", nodes_[*mine].agent, node_wheres_[*mine]});
   if (const double w = nodes_[*mine].watt_budget_w; w > 0.0) {
     flags.push_back({"--watt-budget-w", fmt::format("{}", w), node_wheres_[*mine]});

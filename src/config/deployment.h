@@ -79,7 +79,7 @@ class Deployment {
   [[nodiscard]] std::vector<FlagText> common() const;
   [[nodiscard]] std::vector<FlagText> believed() const;
   void add_fleet(std::vector<FlagText>& to, const std::string& key, const std::string& value) const;
-  void add_engine(std::vector<FlagText>& to, std::initializer_list<std::pair<const char*, double>> objectives) const;
+  void add_engine(std::vector<FlagText>& to) const;
   [[nodiscard]] Result<std::size_t> node_of(const std::string& name, const std::string& where) const;
 
   std::string file_;

@@ -21,13 +21,14 @@ FleetLoop::FleetLoop(std::vector<InstanceView> instances, DispatchPolicies polic
       classes_(options.service.classes),
       objectives_(options.service.judged(options.slo)),
       pools_(options.service.pools, classes_.size(), classes_.tiers()),
-      held_to_(objectives_, classes_),
+      held_to_(objectives_, classes_, options.answers),
       port_(port),
       sink_(sink) {
   for (std::size_t i = 0; i < instances_.size(); ++i) {
     WATTLE_CHECK(instances_[i].id.value() == static_cast<std::int32_t>(i), "instance ids are their positions");
     index_.add(instances_[i].id);
     held_to_.add(pools_.tier_of(instances_[i].spec->pool));
+    instances_[i].mean_gap = held_to_.mean_gap(i);
   }
   refreshed_.assign(instances_.size(), -1);
   unbegun_.resize(instances_.size());
@@ -206,7 +207,7 @@ void FleetLoop::assign(InstanceId id, const Entry& entry, int sign, Instant now)
   InstanceView* const of = view(id);
   if (of == nullptr) return;  // the instance has been removed
   const auto i = static_cast<std::size_t>(of - instances_.data());
-  if (held_to_.count(i, entry.request.tier, sign)) port_.held_to(id, held_to_.of(i), now);
+  if (held_to_.count(i, entry.request.tier, sign)) hold_to(i, now);
   of->assigned_requests += sign;
   of->assigned_prompt_tokens += sign * entry.request.prompt_tokens;
   if (!entry.answered) of->unanswered_prompt_tokens += sign * entry.request.prompt_tokens;
@@ -357,7 +358,9 @@ Outcome FleetLoop::close(const Entry& entry, Fate fate, const char* reason, cons
   if (fate == Fate::Finished) {
     turned_out_.add(outcome.request.request_class,
                     classes_.of(outcome.request.prompt_tokens, served.output_tokens, outcome.request.tier));
-    const bool late = !outcome.kept(objectives_.of(outcome.request, outcome.output_tokens)).all();
+    const Slo& slo = objectives_.of(outcome.request, outcome.output_tokens);
+    if (slo.e2e && options_.answers.late > 0.0) note_answer(outcome, slo, now);
+    const bool late = !outcome.kept(slo).all();
     if (late) turned_out_.add_late(outcome.request.request_class);
     port_.finished(outcome.decode_instance, outcome.request.request_class, late);
   }
@@ -452,19 +455,13 @@ void FleetLoop::shed_one(RequestId id, const char* reason, Instant now) {
                   static_cast<std::int64_t>(journal::Rung::Shed), reason});
 }
 
-void FleetLoop::sort_by(const Classifier& classes, Instant now) {
-  classes_ = classes;
-  pools_.sort_by(classes.size(), classes.tiers());
-  held_to_.sort_by(objectives_, classes);
-  reroute(std::vector<PoolWeight>(weights_), now);
-}
-
 InstanceId FleetLoop::add_instance(InstanceView view, Instant now, ModelMask has) {
   const InstanceId id = view.id = InstanceId(index_.newest().value() + 1);
   index_.add(id);
   const bool accepting = view.accepting;
   instances_.push_back(view);
   held_to_.add(pools_.tier_of(view.spec->pool));
+  instances_.back().mean_gap = held_to_.mean_gap(instances_.size() - 1);
   refreshed_.push_back(-1);
   has_.push_back(has);
   if (has != kEveryModel && !std::exchange(models_differ_, true)) line_up();

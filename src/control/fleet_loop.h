@@ -72,6 +72,7 @@ struct FleetLoopOptions {
   Service service;
   Slo slo;  ///< of requests without objectives of their own
   EmergencyOptions emergency;
+  AnswerOptions answers;
 };
 
 /// The life of every request, from its arrival to its one fate, and what the control plane knows of each instance.
@@ -285,6 +286,9 @@ class FleetLoop {
   void assign(InstanceId id, const Entry& entry, int sign, Instant now);
   /// Updates the objectives of instances by their pools.
   void hold_to_pools(Instant now);
+  void hold_to(std::size_t i, Instant now);
+  /// For AnswerGaps: a request has finished.
+  void note_answer(const Outcome& outcome, const Slo& slo, Instant now);
   /// Calls visit(id) for each instance that counts the request.
   template <typename Visit>
   static void each_place(const Entry& entry, Visit&& visit) {
@@ -328,7 +332,9 @@ class FleetLoop {
   Classifier classes_;
   Objectives objectives_;
   PoolRouter pools_;
-  PoolObjectives held_to_;  ///< by instance, in order of instances_
+  PoolObjectives held_to_;           ///< by instance, in order of instances_
+  std::vector<AnswerGaps> answers_;  ///< of requests of tiers up to each rank; empty: E2E objectives limit no gaps
+  Instant answers_seen_;             ///< when limits were last computed
   std::vector<PoolWeight> weights_;
   RequestPort& port_;
   journal::Sink& sink_;

@@ -1,5 +1,6 @@
 // Chooses the pool and the instance of a request.
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <optional>
 #include <vector>
@@ -27,10 +28,45 @@ const Slo* FleetLoop::held_to(InstanceId id) const {
   return keeps.ttft_varies || !held_to_.strictest(*i) ? &keeps : nullptr;
 }
 
+void FleetLoop::sort_by(const Classifier& classes, Instant now) {
+  classes_ = classes;
+  pools_.sort_by(classes.size(), classes.tiers());
+  held_to_.sort_by(objectives_, classes);
+  reroute(std::vector<PoolWeight>(weights_), now);
+}
+
 void FleetLoop::hold_to_pools(Instant now) {
   for (std::size_t i = 0; i < instances_.size(); ++i) {
     const InstanceView& view = instances_[i];
-    if (held_to_.serves(i, pools_.tier_of(view.spec->pool))) port_.held_to(view.id, held_to_.of(i), now);
+    if (held_to_.serves(i, pools_.tier_of(view.spec->pool))) hold_to(i, now);
+  }
+}
+
+void FleetLoop::hold_to(std::size_t i, Instant now) {
+  instances_[i].mean_gap = held_to_.mean_gap(i);
+  port_.held_to(instances_[i].id, held_to_.of(i), now);
+}
+
+void FleetLoop::note_answer(const Outcome& outcome, const Slo& slo, Instant now) {
+  const InstanceView* const at = find(outcome.decode_instance);
+  const Span step = at != nullptr ? present_step(*at) : Span();
+  answers_.resize(static_cast<std::size_t>(held_to_.ranks()), AnswerGaps(options_.answers.late));
+  for (std::int32_t rank = classes_.tier_rank(outcome.request.tier); rank < held_to_.ranks(); ++rank) {
+    answers_[static_cast<std::size_t>(rank)].add(outcome, *slo.e2e, step);
+  }
+  constexpr Span kBetween = Span::s(1);
+  constexpr double kSmall = 1.0 / 32.0;  // smaller changes are not worth a message to an agent
+  if (now - answers_seen_ < kBetween) return;
+  answers_seen_ = now;
+  for (const InstanceView& view : instances_) refresh(std::array{&view}, now);
+  const Span fastest = fastest_step(instances_);
+  for (std::int32_t rank = 0; rank < held_to_.ranks(); ++rank) {
+    const Span gap = answers_[static_cast<std::size_t>(rank)].limit(fastest, now);
+    const double change = gap.seconds() / held_to_.limit(rank).seconds();
+    if (change < 1.0 - kSmall || change > 1.0 + kSmall) held_to_.limit(rank, gap);
+  }
+  for (std::size_t i = 0; i < instances_.size(); ++i) {
+    if (held_to_.again(i)) hold_to(i, now);
   }
 }
 

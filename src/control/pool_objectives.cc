@@ -6,8 +6,8 @@
 
 namespace wattle::control {
 
-PoolObjectives::PoolObjectives(const Objectives& all, const Classifier& classes)
-    : tiers_(std::max<std::size_t>(all.tiers().size(), 1)) {
+PoolObjectives::PoolObjectives(const Objectives& all, const Classifier& classes, const AnswerOptions& answers)
+    : answers_(answers), tiers_(std::max<std::size_t>(all.tiers().size(), 1)) {
   sort_by(all, classes);
 }
 
@@ -18,8 +18,10 @@ void PoolObjectives::sort_by(const Objectives& all, const Classifier& classes) {
   }
   by_rank_.clear();
   for (std::int32_t rank = 0; rank < classes.tiers(); ++rank) {
-    by_rank_.push_back(all.up_to(classes, rank).strictest());
+    by_rank_.push_back(answers_.aims(all.up_to(classes, rank).strictest()));
   }
+  const bool learns = answers_.late > 0.0 && by_rank_.back().e2e;
+  limits_.resize(by_rank_.size(), learns ? AnswerGaps::kNothingKnown : Span::max());
 }
 
 void PoolObjectives::add(std::int32_t rank) {
@@ -49,8 +51,9 @@ bool PoolObjectives::update(Instance& instance) const {
   for (std::size_t t = 0; t < instance.there.size(); ++t) {
     if (instance.there[t] > 0) rank = std::max(rank, ranks_[t]);
   }
-  const auto last = static_cast<std::int32_t>(by_rank_.size()) - 1;
-  const Slo& keeps = by_rank_[static_cast<std::size_t>(std::clamp(rank, 0, last))];
+  const auto r = static_cast<std::size_t>(std::clamp(rank, 0, ranks() - 1));
+  Slo keeps = by_rank_[r];
+  if (limits_[r] < keeps.tbt.value_or(Span::max())) keeps.tbt = limits_[r];
   if (keeps == instance.keeps) return false;
   instance.keeps = keeps;
   return true;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "control/answer_gaps.h"
 #include "model/objectives.h"
 
 namespace wattle::control {
@@ -14,7 +15,8 @@ namespace wattle::control {
 /// keeps the objectives of all requests.
 class PoolObjectives {
  public:
-  PoolObjectives(const Objectives& all, const Classifier& classes);
+  /// `answers`: instances keep the objectives that follow from these (AnswerOptions::aims).
+  PoolObjectives(const Objectives& all, const Classifier& classes, const AnswerOptions& answers = {});
 
   /// After this call, call serves() again for each instance.
   void sort_by(const Objectives& all, const Classifier& classes);
@@ -25,8 +27,17 @@ class PoolObjectives {
   bool serves(std::size_t i, std::int32_t rank);
   /// A request of this tier has arrived (1) or left (-1). Returns whether its objectives have changed.
   bool count(std::size_t i, TierId tier, int sign);
+  /// From now on mean gaps of tiers up to this rank are also within `gap` (AnswerGaps); max(): no such limit. After
+  /// this call, call again() for each instance.
+  void limit(std::int32_t rank, Span gap) { limits_[static_cast<std::size_t>(rank)] = gap; }
+  [[nodiscard]] Span limit(std::int32_t rank) const { return limits_[static_cast<std::size_t>(rank)]; }
+  [[nodiscard]] std::int32_t ranks() const { return static_cast<std::int32_t>(by_rank_.size()); }
+  /// Returns whether its objectives have changed.
+  bool again(std::size_t i) { return update(instances_[i]); }
 
   [[nodiscard]] const Slo& of(std::size_t i) const { return instances_[i].keeps; }
+  /// max(): no objective.
+  [[nodiscard]] Span mean_gap(std::size_t i) const { return of(i).tbt.value_or(Span::max()); }
   /// Whether these are the objectives to which all requests are held.
   [[nodiscard]] bool strictest(std::size_t i) const { return of(i) == by_rank_.back(); }
 
@@ -38,9 +49,11 @@ class PoolObjectives {
   };
   bool update(Instance& instance) const;
 
+  AnswerOptions answers_;
   std::size_t tiers_;
   std::vector<std::int32_t> ranks_;  ///< by tier
   std::vector<Slo> by_rank_;         ///< objectives of a tier and all looser ones; never empty
+  std::vector<Span> limits_;         ///< on mean gaps, likewise
   std::vector<Instance> instances_;
 };
 

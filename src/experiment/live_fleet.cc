@@ -84,7 +84,7 @@ Result<InstanceSpec> LiveFleet::describe(Role role, std::int32_t tensor_parallel
 Result<InstanceSpec> LiveFleet::believe(Role role, std::int32_t tensor_parallel, const Slo& slo) {
   if (auto ok = check_scenario(tensor_parallel); !ok) return std::unexpected(ok.error());
   InstanceSpec spec = facts(role, tensor_parallel);
-  spec.slo = slo;
+  spec.slo = recipe_.answers.aims(slo);
   if (systems::needs_sweet_clock(recipe_)) {
     const auto truth = model(tensor_parallel);
     if (!truth) return std::unexpected(truth.error());

@@ -342,6 +342,7 @@ Result<PreparedRun> compose(const config::LoadedScenario& loaded, const systems:
 
   setup.service = config::make_service(scenario, recipe.recipe.classes);
   setup.emergency = recipe.recipe.emergency;
+  setup.answers = recipe.recipe.answers;
   auto hint = systems::make_length_hint(recipe.recipe, setup.service.classes, scenario.seed);
   if (!hint) return std::unexpected(hint.error());
   setup.length_hint = std::move(*hint);
@@ -376,6 +377,7 @@ Result<PreparedRun> compose(const config::LoadedScenario& loaded, const systems:
     maker->loads = run.loads;
     maker->data_groups = pool.data_parallel;
     InstanceSpec spec = spec_of(loaded, p);
+    spec.slo = recipe.recipe.answers.aims(spec.slo);
     spec.kv_capacity_tokens = maker->model->kv_blocks() * scenario.engine.block_size;
     if (systems::needs_sweet_clock(recipe.recipe)) calibrate::set_sweet_spot(spec, *maker->model, engine);
     if (systems::needs_latency(recipe.recipe, pool.role)) spec.beliefs.clocks = *believed;

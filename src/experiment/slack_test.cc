@@ -34,6 +34,34 @@ TEST(Slack, WhereNothingIsLateAndTheBatchIsFullTheLowestClockCostsMore) {
   EXPECT_LT(joules("throttllem", set), 0.9 * joules("throttllem-published", set));
 }
 
+// With objectives for whole answers (docs/decisions/0055), on cards that nothing was chosen on, with phases together
+// and apart.
+TEST(Slack, ObjectivesForWholeAnswersAreKeptWithLessEnergy) {
+  struct Case {
+    const char* scenario;
+    std::vector<std::string> set;
+  };
+  const Case cases[]{{"synthetic-poisson",
+                      {"fleet.0.gpu=h200", "llm=qwen3-14b", "workload.rate_per_s=4", "slo.ttft_ms=none",
+                       "slo.itl_ms=none", "slo.e2e_ms=14000"}},
+                     {"voltanallm-2p2d",
+                      {"fleet.0.gpu=l40s", "fleet.1.gpu=l40s", "llm=llama-3.1-8b", "workload.rate_per_s=6",
+                       "slo.ttft_ms=3000", "slo.itl_ms=300", "slo.e2e_ms=9000"}}};
+  for (const Case& one : cases) {
+    auto set = one.set;
+    set.emplace_back("workload.requests=3000");
+    const auto scenario = config::load_scenario(one.scenario, config::parse_overrides(set).value(), config::project());
+    const auto run = [&](const char* recipe) {
+      const auto loaded = systems::load_recipe(recipe, {}, config::project());
+      return run_simulation(scenario.value(), loaded.value(), {}).value();
+    };
+    const auto at_max = run("static-max");
+    const auto ours = run("wattle");
+    EXPECT_GT(ours.slo.all, at_max.slo.all - 0.01) << one.scenario;
+    EXPECT_LT(ours.energy.total.value(), 0.9 * at_max.energy.total.value()) << one.scenario;
+  }
+}
+
 // Colocated, where the paper's EcoFreq is behind the best fixed clock. Cards and models that nothing was chosen on,
 // too.
 class SharedSteps : public testing::TestWithParam<std::vector<std::string>> {

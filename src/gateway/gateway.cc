@@ -72,6 +72,7 @@ struct Gateway::Impl {
     loop.service = o.service;
     loop.slo = o.slo;
     loop.emergency = o.emergency;
+    loop.answers = o.answers;
     return loop;
   }
 

@@ -62,6 +62,7 @@ struct GatewayOptions {
   Slo slo;  ///< the fleet's
   Service service;
   control::EmergencyOptions emergency;
+  control::AnswerOptions answers;
   std::int64_t max_requests = 4096;        ///< held and in flight together; beyond, 429
   Span unready_wait = Span::s(5);          ///< how long a request waits if no engine accepts any; then 503
   Span lost_after = Span::s(2);            ///< silence after which an engine's step reports are replaced by its streams

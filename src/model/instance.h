@@ -79,6 +79,8 @@ struct InstanceView {
   double tokens_per_step = 1.0;  ///< of a decoding request, by the newest reports that have it (StepReport::yield)
 
   MegaHertz clock_commanded;  ///< newest command; a lock is a ceiling, the reached clock may be lower
+  /// The objective for mean gaps that it has to keep at present (Slo::tbt); max(): none besides its spec's.
+  Span mean_gap = Span::max();
 };
 
 /// The fleet as admission sees it. The request asked about is in neither count.

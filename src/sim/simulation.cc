@@ -57,6 +57,7 @@ control::FleetLoopOptions Simulation::fleet_options(const SimulationSetup& setup
   options.service = setup.service;
   options.slo = setup.slo;
   options.emergency = setup.emergency;
+  options.answers = setup.answers;
   return options;
 }
 

@@ -89,6 +89,7 @@ struct SimulationSetup {
   Slo slo;  ///< the fleet's
   Service service;
   control::EmergencyOptions emergency;
+  control::AnswerOptions answers;
   std::optional<FairnessBasis> fairness;
   std::uint64_t seed = 1;
   std::int32_t max_tokens = 4096;  ///< the cap that clients state

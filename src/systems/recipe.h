@@ -13,6 +13,7 @@
 #include "config/fill.h"
 #include "config/project.h"
 #include "config/scenario.h"
+#include "control/answer_gaps.h"
 #include "control/emergency.h"
 #include "model/decision.h"
 #include "units/time.h"
@@ -58,6 +59,7 @@ struct Recipe {
   LengthOptions length;
   config::ClassOptions classes;  ///< [classify]: replaces the scenario's classes; empty: the scenario's
   control::EmergencyOptions emergency;
+  control::AnswerOptions answers;
   PolicyChoice scaling{"none"};
   Span scaling_period = Span::s(10);
   double scaling_surge = 0.0;  ///< control::PlanExecutorOptions::surge

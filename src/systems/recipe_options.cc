@@ -108,6 +108,16 @@ std::vector<Option<control::EmergencyOptions>> emergency_options() {
   };
 }
 
+std::vector<Option<control::AnswerOptions>> answer_options() {
+  using A = control::AnswerOptions;
+  return {
+      option("late", &A::late, "", {0, 0.5},
+             "The newest answers show how long mean gaps may be so that slo.e2e_ms is met; all but this share of them "
+             "allow the limit to which clocks and batches keep. 0: slo.e2e_ms limits no gaps"),
+      option("first_token", &A::first_token, "", {0.001, 0.9},
+             "With answers.late: first tokens may take this share of slo.e2e_ms, or slo.ttft_ms if that is shorter")};
+}
+
 Option<Recipe> predictor_file() {
   auto file = option("file", &calibrate::PredictorOptions::file,
                      "Latency and power model written by `wattle fit PROFILE`, as a path or next to the recipe. Empty: "
@@ -190,6 +200,7 @@ const std::vector<Option<Recipe>>& general_options() {
     config::append<Recipe>(all, "predictor.", {&Recipe::predictor}, predictor_options());
     config::append<Recipe>(all, "length.", {&Recipe::length}, length_options());
     config::append<Recipe>(all, "emergency.", {&Recipe::emergency}, emergency_options());
+    config::append<Recipe>(all, "answers.", {&Recipe::answers}, answer_options());
     config::append<Recipe>(all, "classify.", {&Recipe::classes}, config::class_options());
     config::append<Recipe>(
         all, "classify.", {&Recipe::classes},

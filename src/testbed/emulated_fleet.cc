@@ -251,6 +251,7 @@ Result<void> EmulatedFleet::start_control(const FleetPlan& plan) {
   objective(agent, "--ttft-ms", scenario.slo.ttft);
   objective(agent, "--itl-ms", scenario.slo.itl);
   objective(agent, "--tbt-ms", scenario.slo.tbt);
+  objective(agent, "--e2e-ms", scenario.slo.e2e);
   objective(gateway, "--ttft-slo-ms", scenario.slo.ttft);
   objective(gateway, "--itl-slo-ms", scenario.slo.itl);
   objective(gateway, "--tbt-slo-ms", scenario.slo.tbt);

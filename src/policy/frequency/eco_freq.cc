@@ -32,16 +32,14 @@ EcoFreq::EcoFreq(const EcoFreqOptions& options, const InstanceSpec& spec)
 }
 
 void EcoFreq::keep(const InstanceSpec& spec) {
-  rule_ = make_clock_rule(options_.clocks, spec, options_.margin, options_.raises_in_vain);
+  keep_gaps(spec);
   clock_delay_ = options_.raises_take_time ? spec.clock_delay : Span();
-  itl_lost_ = Span::from_seconds(spec.slo.mean_gap().value_or(kLongestBelievable).seconds() * kClearly);
   late_handovers_ = spec.slo.ttft && spec.role != Role::Colocated ? options_.late_handovers : 0.0;
   handovers_ = RecentSpans(kHandOvers);
   newcomers_.reset();
   // Engines' reports do not say which requests' prompts a step computes, so their TTFTs are known only if equal.
   const bool same_ttft = rule_.ttft < Span::max() && !spec.slo.ttft_varies;
   if (options_.newcomers && same_ttft) newcomers_.emplace(options_.late_tokens);
-  held_requests_ = 0;
   price_.reset();
   const Beliefs& believed = spec.beliefs;
   const bool weighs = options_.late_tokens > 0.0 && spec.role == Role::Colocated && spec.slo.gap();
@@ -59,10 +57,24 @@ void EcoFreq::keep(const InstanceSpec& spec) {
   }
 }
 
+void EcoFreq::keep_gaps(const InstanceSpec& spec) {
+  slo_ = spec.slo;
+  rule_ = make_clock_rule(options_.clocks, spec, options_.margin, options_.raises_in_vain);
+  itl_lost_ = Span::from_seconds(spec.slo.mean_gap().value_or(kLongestBelievable).seconds() * kClearly);
+  held_requests_ = 0;
+}
+
 void EcoFreq::held_to(const InstanceView& view, const Slo& slo) {
   InstanceSpec spec = *view.spec;
   spec.slo = slo;
-  keep(spec);
+  Slo before = slo_;
+  if (before.tbt && slo.tbt) before.tbt = slo.tbt;
+  if (before == slo) {
+    keep_gaps(spec);
+    if (price_) price_->hold_mean_gap_to(*slo.mean_gap());
+  } else {
+    keep(spec);
+  }
   window_end_ = Instant();
 }
 

@@ -103,13 +103,15 @@ class EcoFreq final : public FrequencyPolicy {
   ClockDecision overrun(const InstanceView& view, Instant now) override;
   void handed_over(Span age, Span wait) override;
   void finished(ClassId request_class, std::int64_t requests, std::int64_t late) override;
-  /// Waits and the price of time were learnt under the old objectives: they are reset.
+  /// Waits and the price of time were learnt under the old objectives: they are reset, unless only slo.tbt has changed.
   void held_to(const InstanceView& view, const Slo& slo) override;
   [[nodiscard]] std::int64_t disbelieved() const override { return disbelieved_; }
 
  private:
   /// Takes over the spec's objectives.
   void keep(const InstanceSpec& spec);
+  /// The part of it that depends on the objective for mean gaps.
+  void keep_gaps(const InstanceSpec& spec);
   /// The clock that the budget alone requires, and up to how many KV tokens it stays the same (-1: ask again).
   struct Wish {
     MegaHertz clock;
@@ -150,6 +152,7 @@ class EcoFreq final : public FrequencyPolicy {
   void note_step(const InstanceView& view);
 
   EcoFreqOptions options_;
+  Slo slo_;
   ClockRule rule_;
   MegaHertz idle_clock_;
   double step_yield_;

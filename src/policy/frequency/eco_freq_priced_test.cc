@@ -73,6 +73,41 @@ TEST(PricedEcoFreq, WhatGapsCostIsLearntAgainForOtherObjectives) {
   EXPECT_EQ(clock_after(1), kHigh);
 }
 
+TEST(PricedEcoFreq, AnotherMeanGapLeavesWhatWasLearnt) {
+  const auto model = typical();
+  const CubicPower power;
+  InstanceSpec spec = believing({&model, &power});
+  spec.slo.itl.reset();
+  spec.slo.tbt = Span::ms(200);
+  auto priced = options();
+  priced.late_tokens = 0.5;
+  priced.dwell = Span();
+  EcoFreq policy(priced, spec);
+  Instant now;
+  InstanceView view;
+  const auto clock_after = [&](int steps) {
+    MegaHertz clock;
+    for (int i = 0; i < steps; ++i, now += Span::ms(70)) {
+      view = decoding(100 + i % 2, 400'000, now);  // 70 and 52.5 ms
+      view.spec = &spec;
+      clock = policy.choose(view, now).clock;
+    }
+    return clock;
+  };
+  EXPECT_EQ(clock_after(2'000), kLow);
+  Slo slo = spec.slo;
+  slo.tbt = Span::ms(150);
+  policy.held_to(view, slo);
+  EXPECT_EQ(clock_after(1), kLow) << "not reset";
+  slo.tbt = Span::ms(60);
+  policy.held_to(view, slo);
+  EXPECT_EQ(clock_after(1), kHigh) << "70 ms are over the budget";
+  slo.ttft = Span::ms(500);
+  slo.tbt = Span::ms(150);
+  policy.held_to(view, slo);
+  EXPECT_EQ(clock_after(1), kHigh) << "reset";
+}
+
 TEST(PricedEcoFreq, AnIdleClockOfItsOwnMayStillBeInForce) {
   const auto model = typical();
   const CubicPower power;

@@ -25,6 +25,13 @@ class RecentSpans {
     sorted_.insert(std::ranges::upper_bound(sorted_, span), span);
   }
 
+  /// All of them become this many times as long.
+  void scale(double factor) {
+    for (auto* spans : {&newest_, &sorted_}) {
+      for (Span& span : *spans) span = Span::from_seconds(span.seconds() * factor);
+    }
+  }
+
   [[nodiscard]] bool empty() const { return sorted_.empty(); }
   [[nodiscard]] std::span<const Span> ascending() const { return sorted_; }
   /// The longest value such that the share of shorter spans is at most `share` (in [0, 1)), or at most the share that

@@ -30,5 +30,14 @@ TEST(RecentSpans, TheOldestAreForgotten) {
   EXPECT_EQ(spans.most(0.34, Span()), Span::ms(4)) << "one of three is shorter";
 }
 
+TEST(RecentSpans, AllAreScaled) {
+  RecentSpans spans(2);
+  for (const int ms : {9, 4}) spans.add(Span::ms(ms));
+  spans.scale(0.5);
+  EXPECT_EQ(spans.most(0.0, Span()), Span::ms(2));
+  spans.add(Span::ms(1));  // 4.5 is gone
+  EXPECT_EQ(spans.least(0.0, Span::s(1)), Span::ms(2));
+}
+
 }  // namespace
 }  // namespace wattle::policy

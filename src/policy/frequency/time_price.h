@@ -59,6 +59,11 @@ class TimePrice {
     late_tokens_ = late_tokens;
     least_price_ = static_cast<std::size_t>(least * static_cast<double>(kPrices - 1));
   }
+  /// Replaces the objective for mean gaps.
+  void hold_mean_gap_to(Span gap) {
+    borne_.scale(gap.seconds() / mean_gap_.seconds());
+    mean_gap_ = gap;
+  }
   /// From `now` on no step runs, or it is not known which.
   void pause(Instant now);
 

@@ -44,6 +44,11 @@ std::int64_t rounded(std::int64_t context) {
   return (context + unit - 1) / unit * unit;
 }
 
+/// The objective for mean gaps; max(): none.
+Span gap_of(const InstanceView& view) {
+  return std::min(view.spec->slo.mean_gap().value_or(Span::max()), view.mean_gap);
+}
+
 std::int32_t requests_of(const InstanceView& view) {
   return std::max(view.assigned_requests, view.step.shape.decode_requests);
 }
@@ -85,12 +90,11 @@ void BestBatch::observe(const Event& event, Instant) {
 
 BestBatch::Best BestBatch::best(const InstanceView& view, const Load& load, double margin) const {
   const InstanceSpec& spec = *view.spec;
-  Best best{.spec = &spec, .margin = margin, .context = load.context, .top = view.clock_commanded};
+  Best best{.spec = &spec, .margin = margin, .gap = gap_of(view), .context = load.context, .top = view.clock_commanded};
   const LatencyModel* latency = spec.beliefs.latency;
   const PowerModel* power = spec.beliefs.power;
-  const auto gap = spec.slo.mean_gap();
-  if (latency == nullptr || power == nullptr || !gap) return best;
-  best.limit = std::min(reserve(gap, best.margin), kLongestBelievable);
+  if (latency == nullptr || power == nullptr || best.gap == Span::max()) return best;
+  best.limit = std::min(reserve(best.gap, best.margin), kLongestBelievable);
   if (!clocks_.clocks.empty()) best.top = clocks_.clocks.back().on(spec);
   if (const auto of = std::ranges::find(borne_, &spec, &Borne::spec); of != borne_.end()) {
     const Span anyway = latency->step_time(decodes(load.even, load.context), best.top);
@@ -129,7 +133,7 @@ bool BestBatch::takes_prompt(const InstanceView& view, const Request& request, c
   const InstanceSpec& spec = *view.spec;
   const LatencyModel& latency = *spec.beliefs.latency;  // without it there is no best batch to fit into
   const StepShape& now = view.step.shape;
-  if (spec.slo.e2e) return false;
+  if (spec.slo.e2e && view.mean_gap == Span::max()) return false;
   const bool others = view.unanswered_prompt_tokens > 0;
   const std::int64_t prompts = 1 + (others ? std::max(1, view.assigned_requests - now.decode_requests) : 0);
   const PromptSteps with = prompt_steps(spec, now, prompts, view.unanswered_prompt_tokens + request.prompt_tokens);
@@ -141,7 +145,7 @@ bool BestBatch::takes_prompt(const InstanceView& view, const Request& request, c
   if (view.assigned_requests == 0) return true;
   const StepShape later = decodes(view.assigned_requests + 1, load.context);
   const bool alone = spec.decode_tokens == 0;
-  double gap_s = reserve(spec.slo.mean_gap(), best.margin).seconds();
+  double gap_s = reserve(best.gap, best.margin).seconds();
   if (alone) gap_s -= latency.step_time(later, best.top).seconds();
   if ((alone ? all_s : all_s / with.steps) > gap_s) return false;
   const std::int32_t more = view.assigned_requests + 1 - load.even;
@@ -173,7 +177,7 @@ bool BestBatch::takes(const InstanceView& view, const Request& request, const Lo
 const BestBatch::Best& BestBatch::best_of(const InstanceView& view, const Load& load, double margin) {
   const auto known = std::ranges::find_if(bests_, [&](const Best& best) {
     return best.spec == view.spec && best.context == load.context && best.margin == margin &&
-           (!clocks_.clocks.empty() || best.top == view.clock_commanded);
+           best.gap == gap_of(view) && (!clocks_.clocks.empty() || best.top == view.clock_commanded);
   });
   return known != bests_.end() ? *known : bests_.emplace_back(best(view, load, margin));
 }

@@ -42,8 +42,8 @@ struct BestBatchOptions {
 /// - steps with one of the recent prompts are late so seldom that more running requests make at most late_gaps of gaps
 ///   late: a late step makes one gap of each running request late, once for each prompt that comes to the instance.
 /// Where prompts are computed alone, all steps of a prompt and one of decodes make a gap.
-/// What fits nowhere is spread (LeastPrompts), and everything with an E2E objective, as are prompts over prefill
-/// instances.
+/// What fits nowhere is spread (LeastPrompts), as are prompts over prefill instances, and everything whose objective
+/// for whole answers limits no gaps (InstanceView::mean_gap).
 ///
 /// Without Beliefs::latency and power, or without an objective for gaps: the fewest requests, or LeastPrompts. O(kinds
 /// x clocks x log batch + candidates x log prompts, or x prompts where the longest take several steps); allocates only
@@ -63,6 +63,7 @@ class BestBatch final : public RoutingPolicy {
   struct Best {
     const InstanceSpec* spec = nullptr;
     double margin = 0.0;                                    ///< share of objectives kept in reserve
+    Span gap = Span::max();                                 ///< objective for mean gaps
     std::int64_t context = 0;                               ///< Load::context
     std::int32_t batch = 0;                                 ///< requests; 0: no batch meets the limit
     double cost = std::numeric_limits<double>::infinity();  ///< energy per token, in mW x s
