@@ -28,6 +28,8 @@ constexpr double kFillLevels[] = {0.02, 0.10, 0.25, 0.50, 0.75, 0.95};
 constexpr std::int64_t kShortContexts[] = {128, 512};
 constexpr std::int64_t kLongContext = 4096;
 constexpr std::int64_t kPromptLengths[] = {256, 64};
+/// Before a chunk of a prompt, or cached.
+constexpr std::int64_t kContexts[] = {2'048, 16'384};
 constexpr std::int32_t kMixedBatches[] = {1, 8, 16, 32, 64, 128, 256};
 constexpr std::int64_t kMixedPrompts[] = {64, 256, 1024, 4096};
 constexpr double kMixedFill = 0.25;
@@ -99,14 +101,14 @@ std::uint64_t digest_of(std::span<const predict::StepSample> samples) {
 }
 
 std::vector<predict::StepSample> profile_engine(const engine::StepModel& model, const engine::EngineOptions& options,
-                                                std::span<const MegaHertz> clocks) {
+                                                std::span<const MegaHertz> clocks, bool behind_contexts) {
   const std::int64_t capacity = model.kv_blocks() * options.block_size;
   const bool small_steps = bends(model.llm());
   const auto batches = decode_batches(options.max_num_seqs, small_steps);
   const auto prompts = prompt_tokens(options.max_num_batched_tokens, model.llm());
   std::vector<predict::StepSample> samples;
-  samples.reserve(clocks.size() *
-                  (batches.size() * (std::size(kFillLevels) + std::size(kShortContexts)) + prompts.size() * 3));
+  samples.reserve(clocks.size() * (batches.size() * (std::size(kFillLevels) + std::size(kShortContexts)) +
+                                   prompts.size() * (3 + std::size(kContexts))));
   for (const MegaHertz clock : clocks) {
     for (const std::int32_t batch : batches) {
       const std::int64_t most = small_steps ? std::min(capacity, batch * longest_context(model.llm())) : capacity;
@@ -124,6 +126,12 @@ std::vector<predict::StepSample> profile_engine(const engine::StepModel& model, 
     for (const std::int64_t tokens : prompts) {
       for (const std::int64_t length : {tokens, kPromptLengths[0], kPromptLengths[1]}) {
         const StepShape shape = prefill_shape(tokens, length);
+        samples.push_back({clock, shape, to_span(model.mixed(shape, clock).duration)});
+      }
+      for (const std::int64_t context : kContexts) {
+        if (!behind_contexts) break;
+        StepShape shape = prefill_shape(tokens, tokens);
+        shape.prefill_context_tokens += tokens * context;
         samples.push_back({clock, shape, to_span(model.mixed(shape, clock).duration)});
       }
     }
@@ -347,7 +355,7 @@ Result<LatencyBelief> believe_latency(const PredictorOptions& o, const Predictor
   }
   const bool boosted = o.form.starts_with("gbdt");
   const bool published = o.form.ends_with("published");
-  auto samples = boosted ? sample_engine(model, options, clocks) : profile_engine(model, options, clocks);
+  auto samples = boosted ? sample_engine(model, options, clocks) : profile_engine(model, options, clocks, !published);
   scale(samples, context.measurement.profile_scale);
   scatter(samples, context.measurement.sample_noise);
   if (measured) time_by(*measured, samples);

@@ -39,10 +39,14 @@ struct PredictorContext {
 /// and 5 and one size within each tile, as far as max_num_seqs allows, at six KV fill levels from 2 % to 95 % of the
 /// cache; prompt tokens from 32 (with experts: from 1) to max_num_batched_tokens, as one prompt and as prompts of 256
 /// and 64. For models with experts or sliding windows all batches of 8k to 256, and 2 and 3, with no context beyond
-/// longest_context. Ours: mixed steps with 1 to 256 decodes and 64 to 4,096 tokens of one prompt. Deterministic.
+/// longest_context. Ours: mixed steps with 1 to 256 decodes and 64 to 4,096 tokens of one prompt; with
+/// `behind_contexts` also each number of prompt tokens behind 2,048 and 16,384 that are already in the KV cache, as
+/// with chunked prefill or a cached prefix: without, a small prompt's attention cannot be told from its products.
+/// Deterministic.
 [[nodiscard]] std::vector<predict::StepSample> profile_engine(const engine::StepModel& model,
                                                               const engine::EngineOptions& options,
-                                                              std::span<const MegaHertz> clocks);
+                                                              std::span<const MegaHertz> clocks,
+                                                              bool behind_contexts = true);
 
 /// Profiles and fits; equal profiles are fitted once per process. A few milliseconds the first time. Callable from any
 /// thread (with the caller's own StepModel). Errors: no clock; a profile without usable samples.
