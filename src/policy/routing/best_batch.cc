@@ -15,8 +15,8 @@ namespace {
 
 constexpr std::int32_t kMost = 1024;  ///< requests of a batch
 constexpr double kKvShare = 0.7;      ///< share of the KV cache that a new batch may take, because contexts grow
-constexpr Span kKept = Span::s(10);   ///< for which best batches are used again: predictors learn
-constexpr std::size_t kMostKept = 64;
+constexpr Span kKept = Span::s(60);   ///< for which best batches are used again: predictors learn
+constexpr std::size_t kMostKept = 256;
 
 StepShape decodes(std::int32_t requests, std::int64_t context) {
   StepShape shape;
