@@ -78,9 +78,9 @@ class Bench:
 
         clock = fixed([])
         row = {"beyond": saved(ours, most) - clock, "gaps": most.gaps - ours.gaps, "first": most.first - ours.first, "all": most.all - ours.all}
-        text = (f"{name:38} gaps {most.gaps:6.2f} -> {ours.gaps:6.2f} %  first tokens {most.first:6.2f} -> {ours.first:6.2f} %  "
-                f"all {most.all:6.2f} -> {ours.all:6.2f} %  "
-                f"saved {saved(ours, most):5.1f} %, fixed clock {clock:5.1f} %")
+        kept = "".join(f"{what} {at_most:6.2f} -> {at_ours:6.2f} %  " for what, at_most, at_ours in
+                       (("gaps", most.gaps, ours.gaps), ("first tokens", most.first, ours.first), ("all", most.all, ours.all)) if not math.isnan(at_most))
+        text = f"{name:38} {kept}saved {saved(ours, most):5.1f} %, fixed clock {clock:5.1f} %"
         if "fleet.0.count=1" not in settings or self.apart:
             routed = fixed(OURS[self.apart])
             row["routed"] = saved(ours, most) - routed

@@ -41,7 +41,7 @@ struct PredictorContext {
 /// and 64. For models with experts or sliding windows all batches of 8k to 256, and 2 and 3, with no context beyond
 /// longest_context. Ours: mixed steps with 1 to 256 decodes and 64 to 4,096 tokens of one prompt; with
 /// `behind_contexts` also each number of prompt tokens behind 2,048 and 16,384 that are already in the KV cache, as
-/// with chunked prefill or a cached prefix: without, a small prompt's attention cannot be told from its products.
+/// with chunked prefill or a cached prefix: without, a small prompt's attention cannot be separated from its products.
 /// Deterministic.
 [[nodiscard]] std::vector<predict::StepSample> profile_engine(const engine::StepModel& model,
                                                               const engine::EngineOptions& options,
