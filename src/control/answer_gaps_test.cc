@@ -92,10 +92,11 @@ TEST(PoolObjectives, ALimitOnGapsIsKeptBesidesTheObjectives) {
   slo.e2e = kE2e;
   PoolObjectives keeps(Objectives(slo), {}, {0.02, 0.1});
   keeps.add(0);
-  EXPECT_EQ(keeps.mean_gap(0), AnswerGaps::kNothingKnown);
-  EXPECT_FALSE(keeps.strictest(0)) << "so that an instance hears of it when it joins";
+  EXPECT_EQ(keeps.mean_gap(0), kE2e);
+  EXPECT_TRUE(keeps.strictest(0));
   keeps.limit(0, Span::ms(40));
   EXPECT_TRUE(keeps.again(0));
+  EXPECT_FALSE(keeps.strictest(0)) << "so that an instance hears of it when it joins";
   EXPECT_EQ(keeps.of(0).tbt, Span::ms(40));
   EXPECT_EQ(keeps.of(0).ttft, Span::s(1));
   EXPECT_FALSE(keeps.again(0));

@@ -171,6 +171,7 @@ ClassId FleetLoop::arrive(const Request& arrived, Tag tag, Instant now, int mode
     }
     request.request_class = classes_.of(request);
   }
+  if (options_.answers.late > 0.0 && objectives_.of(request).e2e) expect_answer(request.tier, now);
   if (pools_.sheds(request.request_class)) {
     shed_one(request.id, "the plan serves a share of its class", now);
     return turn_away(request, Refusal::Squashed, kShed, now);

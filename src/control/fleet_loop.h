@@ -287,7 +287,8 @@ class FleetLoop {
   /// Updates the objectives of instances by their pools.
   void hold_to_pools(Instant now);
   void hold_to(std::size_t i, Instant now);
-  /// For AnswerGaps: a request has finished.
+  /// For AnswerGaps: a request with an objective for its whole answer has arrived; it has finished.
+  void expect_answer(TierId tier, Instant now);
   void note_answer(const Outcome& outcome, const Slo& slo, Instant now);
   /// Calls visit(id) for each instance that counts the request.
   template <typename Visit>

@@ -47,7 +47,20 @@ void FleetLoop::hold_to(std::size_t i, Instant now) {
   port_.held_to(instances_[i].id, held_to_.of(i), now);
 }
 
+void FleetLoop::expect_answer(TierId tier, Instant now) {
+  bool first = false;
+  for (std::int32_t rank = classes_.tier_rank(tier); rank < held_to_.ranks(); ++rank) {
+    if (held_to_.limit(rank) != Span::max()) continue;
+    held_to_.limit(rank, AnswerGaps::kNothingKnown);
+    first = true;
+  }
+  for (std::size_t i = 0; first && i < instances_.size(); ++i) {
+    if (held_to_.again(i)) hold_to(i, now);
+  }
+}
+
 void FleetLoop::note_answer(const Outcome& outcome, const Slo& slo, Instant now) {
+  expect_answer(outcome.request.tier, now);
   const InstanceView* const at = find(outcome.decode_instance);
   const Span step = at != nullptr ? present_step(*at) : Span();
   answers_.resize(static_cast<std::size_t>(held_to_.ranks()), AnswerGaps(options_.answers.late));
@@ -61,6 +74,7 @@ void FleetLoop::note_answer(const Outcome& outcome, const Slo& slo, Instant now)
   for (const InstanceView& view : instances_) refresh(std::array{&view}, now);
   const Span fastest = fastest_step(instances_);
   for (std::int32_t rank = 0; rank < held_to_.ranks(); ++rank) {
+    if (held_to_.limit(rank) == Span::max()) continue;  // its tiers have no such objective, or no requests yet
     const Span gap = answers_[static_cast<std::size_t>(rank)].limit(fastest, now);
     const double change = gap.seconds() / held_to_.limit(rank).seconds();
     if (change < 1.0 - kSmall || change > 1.0 + kSmall) held_to_.limit(rank, gap);

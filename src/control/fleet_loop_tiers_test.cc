@@ -189,5 +189,24 @@ TEST(FleetLoopTiers, OtherClassesMayTellOtherTiersApart) {
   EXPECT_EQ(fleet.port.tbt.at(InstanceId(0)), kStrict) << "and that was said";
 }
 
+TEST(FleetLoopTiers, ATierWithAnObjectiveForAnswersDoesNotHurryTheOthers) {
+  FleetLoopOptions options = three_tiers();
+  std::vector<Tier> tiers = options.service.objectives->tiers();
+  tiers[1].slo.e2e = Span::s(60);  // the strictest
+  options.service.objectives = Objectives(options.slo, {}, {}, tiers);
+  options.answers.late = 0.01;
+  Tiers fleet(3, options);
+  fleet.weigh({0, 1, 2});
+  fleet.arrive(2);
+  fleet.arrive(0);
+  EXPECT_EQ(fleet.tbt(0), kLoose);
+  EXPECT_EQ(fleet.tbt(1), kMiddle);
+  EXPECT_EQ(fleet.tbt(2), kStrict) << "no request of this tier has arrived";
+  fleet.arrive(1);
+  EXPECT_EQ(fleet.tbt(0), kLoose);
+  EXPECT_EQ(fleet.tbt(1), kMiddle);
+  EXPECT_EQ(fleet.tbt(2), AnswerGaps::kNothingKnown);
+}
+
 }  // namespace
 }  // namespace wattle::control

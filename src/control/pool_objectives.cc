@@ -20,8 +20,7 @@ void PoolObjectives::sort_by(const Objectives& all, const Classifier& classes) {
   for (std::int32_t rank = 0; rank < classes.tiers(); ++rank) {
     by_rank_.push_back(answers_.aims(all.up_to(classes, rank).strictest()));
   }
-  const bool learns = answers_.late > 0.0 && by_rank_.back().e2e;
-  limits_.resize(by_rank_.size(), learns ? AnswerGaps::kNothingKnown : Span::max());
+  limits_.resize(by_rank_.size(), Span::max());
 }
 
 void PoolObjectives::add(std::int32_t rank) {
