@@ -42,7 +42,7 @@ class CbcRun {
     }
     CbcModel model(*reduced);
     limit(model);
-    search_by(model);
+    if (options_.cuts) search_by(model);
     model.initialSolve();
     if (!start.empty()) begin_at(model, process, start);
     model.branchAndBound();

@@ -76,8 +76,13 @@ class ShardingModel {
   }
 
   [[nodiscard]] MilpSolution optimise(const ShardingOptions& options) {
-    const MilpOptions milp{
-        .relative_gap = options.relative_gap, .nodes = options.nodes, .time = options.time, .plain_pricing = true};
+    const bool together = problem_.classes.size() > 1;
+    const MilpOptions milp{.relative_gap = options.relative_gap,
+                           .nodes = options.nodes,
+                           .time = options.time,
+                           .preprocess = together,
+                           .cuts = together,
+                           .plain_pricing = true};
     MilpSolution solution = solve(program_, milp);
     if (solution.status != MilpStatus::Infeasible) return solution;
     return shed_least(milp);

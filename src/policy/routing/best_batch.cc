@@ -16,7 +16,8 @@ namespace {
 constexpr std::int32_t kMost = 1024;  ///< requests of a batch
 constexpr double kKvShare = 0.7;      ///< share of the KV cache that a new batch may take, because contexts grow
 constexpr Span kKept = Span::s(60);   ///< for which best batches are used again: predictors learn
-constexpr std::size_t kMostKept = 256;
+constexpr std::size_t kMostContexts = 64;
+constexpr std::size_t kMostKept = 256;  ///< at each
 
 StepShape decodes(std::int32_t requests, std::int64_t context) {
   StepShape shape;
@@ -90,7 +91,7 @@ void BestBatch::observe(const Event& event, Instant) {
 
 BestBatch::Best BestBatch::best(const InstanceView& view, const Load& load, double margin) const {
   const InstanceSpec& spec = *view.spec;
-  Best best{.spec = &spec, .margin = margin, .gap = gap_of(view), .context = load.context, .top = view.clock_commanded};
+  Best best{.spec = &spec, .margin = margin, .gap = gap_of(view), .top = view.clock_commanded};
   const LatencyModel* latency = spec.beliefs.latency;
   const PowerModel* power = spec.beliefs.power;
   if (latency == nullptr || power == nullptr || best.gap == Span::max()) return best;
@@ -175,18 +176,27 @@ bool BestBatch::takes(const InstanceView& view, const Request& request, const Lo
 }
 
 const BestBatch::Best& BestBatch::best_of(const InstanceView& view, const Load& load, double margin) {
-  const auto known = std::ranges::find_if(bests_, [&](const Best& best) {
-    return best.spec == view.spec && best.context == load.context && best.margin == margin &&
-           best.gap == gap_of(view) && (!clocks_.clocks.empty() || best.top == view.clock_commanded);
+  std::vector<Best>& bests = bests_[present_].bests;
+  const auto known = std::ranges::find_if(bests, [&](const Best& best) {
+    return best.spec == view.spec && best.margin == margin && best.gap == gap_of(view) &&
+           (!clocks_.clocks.empty() || best.top == view.clock_commanded);
   });
-  return known != bests_.end() ? *known : bests_.emplace_back(best(view, load, margin));
+  return known != bests.end() ? *known : bests.emplace_back(best(view, load, margin));
 }
 
-void BestBatch::forget_bests(Instant now) {
+void BestBatch::choose_bests(const Load& load, Instant now) {
   // First tokens bound steps by what an even load would have taken, which changes with every request.
-  if (now - bests_since_ < kKept && bests_.size() < kMostKept && borne_.empty()) return;
-  bests_.clear();
-  bests_since_ = now;
+  if (now - bests_since_ >= kKept || bests_.size() >= kMostContexts || !borne_.empty()) {
+    bests_.clear();
+    bests_since_ = now;
+  }
+  const auto known = std::ranges::find(bests_, load.context, &BestsAt::context);
+  present_ = static_cast<std::size_t>(known - bests_.begin());
+  if (known == bests_.end()) {
+    bests_.push_back({load.context});
+  } else if (known->bests.size() >= kMostKept) {  // margins of slow instances vary
+    known->bests.clear();
+  }
 }
 
 BestBatch::Load BestBatch::look_at(const Request& request, std::span<const InstanceView* const> candidates,
@@ -249,7 +259,7 @@ RouteDecision BestBatch::route(const Request& request, std::span<const InstanceV
   const Role role = candidates.front()->spec->role;
   if (role == Role::Prefill) return spread_.route(request, candidates, now, random);
   const Load load = look_at(request, candidates, now);
-  forget_bests(now);
+  choose_bests(load, now);
   const auto its_best = [&](const InstanceView& view) -> const Best& {
     return best_of(view, load, std::max(margin_, 1.0 - 1.0 / view.pace.slowed(now)));
   };

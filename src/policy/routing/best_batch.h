@@ -64,12 +64,15 @@ class BestBatch final : public RoutingPolicy {
     const InstanceSpec* spec = nullptr;
     double margin = 0.0;                                    ///< share of objectives kept in reserve
     Span gap = Span::max();                                 ///< objective for mean gaps
-    std::int64_t context = 0;                               ///< Load::context
     std::int32_t batch = 0;                                 ///< requests; 0: no batch meets the limit
     double cost = std::numeric_limits<double>::infinity();  ///< energy per token, in mW x s
     Span limit = Span::max();                               ///< of a step's duration
     MegaHertz top;                                          ///< highest clock of F
     double per_s = 0.0;                                     ///< tokens per second of this batch
+  };
+  struct BestsAt {
+    std::int64_t context = 0;  ///< Load::context
+    std::vector<Best> bests = {};
   };
   /// The longest steps with which the most recent first tokens of this kind of instance would have been in time.
   struct Borne {
@@ -112,9 +115,10 @@ class BestBatch final : public RoutingPolicy {
   [[nodiscard]] bool takes_prompt(const InstanceView& view, const Request& request, const Load& load,
                                   const Best& best) const;
   [[nodiscard]] Best best(const InstanceView& view, const Load& load, double margin) const;
+  /// Among those at the present context.
   [[nodiscard]] const Best& best_of(const InstanceView& view, const Load& load, double margin);
-  /// Unless they are for this decision, too.
-  void forget_bests(Instant now);
+  /// Finds those at this context; forgets all unless they are for this decision, too.
+  void choose_bests(const Load& load, Instant now);
   /// Stores in `ran_` what each candidate runs.
   [[nodiscard]] Load look_at(const Request& request, std::span<const InstanceView* const> candidates, Instant now);
   [[nodiscard]] Traffic& traffic_of(const Request& request);
@@ -126,7 +130,8 @@ class BestBatch final : public RoutingPolicy {
   std::vector<Traffic> traffic_;  ///< by pool
   std::vector<Ran> ran_;          ///< by id
   std::vector<Offer> offers_;     ///< scratch
-  std::vector<Best> bests_;
+  std::vector<BestsAt> bests_;
+  std::size_t present_ = 0;  ///< index of those at the present context
   Instant bests_since_;
   LeastPrompts spread_;
 };
