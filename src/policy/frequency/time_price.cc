@@ -35,8 +35,9 @@ constexpr double kFull = 0.95;
 /// Part of the permitted share of late gaps that is always left to the price.
 constexpr double kPricesPart = 1e-3;
 
-/// Price as a share of the instance's full power: 1/4096 to 11, in steps of sqrt(2).
-double share(std::size_t price) { return std::exp2(0.5 * static_cast<double>(price) - 12.0); }
+/// Price as a share of the instance's full power, by its place among all prices, in [0, 1]: 1/4096 to 11. Steps of 2 %,
+/// as batches that differ by one request change their clocks at prices that differ so little.
+double share(double place) { return std::exp2(15.5 * place - 12.0); }
 
 }  // namespace
 
@@ -50,10 +51,12 @@ TimePrice::TimePrice(std::span<const MegaHertz> clocks, double late_tokens, cons
       latency_(spec.beliefs.latency),
       power_(spec.beliefs.power),
       borne_(kAnswers),
-      first_borne_(kFirstTokens) {
+      first_borne_(kFirstTokens),
+      choices_(clocks.size()),
+      full_choices_(clocks.size()) {
   WATTLE_CHECK(!clocks_.empty() && latency_ != nullptr && power_ != nullptr, "a price needs clocks, times and powers");
   for (std::size_t p = 0; p < kPrices; ++p) {
-    watts_[p] = spec.gpu.tdp.value() * spec.tensor_parallel * share(p);
+    watts_[p] = spec.gpu.tdp.value() * spec.tensor_parallel * share(static_cast<double>(p) / (kPrices - 1));
   }
   for (Costs* costs : {&step_, &full_, &lightest_}) {
     for (auto* of : {&costs->seconds, &costs->efforts, &costs->costs}) of->resize(clocks_.size());
@@ -98,9 +101,8 @@ TimePrice::Choice TimePrice::choose(const Next& next, Instant now) {
     recent_.fullest_requests = requests_;
   }
   choose_by_price(step_, requests_, choices_);
-  unraised_ = choices_[price_];
-  for (std::size_t& choice : choices_) choice = std::max(choice, floor_);
-  clock_ = choices_[price_];
+  unraised_ = choices_.at(price_);
+  clock_ = std::max(unraised_, floor_);
   while (unraised_ + 1 < clocks_.size() && step_.seconds[unraised_] > within_.seconds()) ++unraised_;
   if (shape.prefill_requests > 0 && ttft_ < Span::max()) {
     // The prompt's own step is limited by its budget, not by the price.
@@ -127,8 +129,8 @@ bool TimePrice::behind() const { return gap_s_ > kBehind * mean_gap_.seconds(); 
 void TimePrice::choose_by_price(const Costs& costs, std::int32_t requests, Choices& choices) const {
   const auto& cost = costs.costs;
   auto best = static_cast<std::size_t>(std::ranges::min_element(cost) - cost.begin());
-  std::size_t p = 0;
-  while (true) {
+  choices.clear();
+  for (std::size_t p = 0; p < kPrices;) {
     std::size_t next = best;
     double from = std::numeric_limits<double>::infinity();
     for (std::size_t c = best + 1; c < clocks_.size(); ++c) {
@@ -137,10 +139,16 @@ void TimePrice::choose_by_price(const Costs& costs, std::int32_t requests, Choic
       from = (cost[c] - cost[best]) / saved_s;
       next = c;
     }
-    for (; p < kPrices && watts_[p] <= from; ++p) choices[p] = best;
-    if (p == kPrices) return;
+    const auto overtaken = static_cast<std::size_t>(std::ranges::upper_bound(watts_, from) - watts_.begin());
+    if (overtaken > p) choices.add({p, best});
+    p = std::max(p, overtaken);
     best = next;
   }
+}
+
+std::size_t TimePrice::Choices::at(std::size_t price) const {
+  const auto next = std::ranges::upper_bound(corners_, price, {}, &Corner::price);
+  return std::prev(next)->clock;
 }
 
 void TimePrice::runs_at(MegaHertz clock, Instant now) {
@@ -151,7 +159,7 @@ void TimePrice::runs_at(MegaHertz clock, Instant now) {
 
 void TimePrice::pause(Instant now) {
   note(now);
-  answer_steps_ = answer_at_max_s_ = since_token_s_ = gap_s_ = 0.0;
+  answer_steps_ = answer_at_max_s_ = since_token_s_ = token_at_max_s_ = gap_s_ = gap_at_max_s_ = 0.0;
   beside_ = 0;
   counted_ = false;
   running_ = false;
@@ -183,15 +191,30 @@ void TimePrice::note(Instant now) {
     recent_.shared_s += steps * std::min(lightest_.seconds[clock_], step_.seconds[clock_]);
     recent_.shared_ws += steps * std::min(lightest_.efforts[clock_], step_.efforts[clock_]);
   }
-  for (std::size_t p = 0; p < kPrices; ++p) recent_.at[p] += weight * step_.seconds[choices_[p]];
+  note_prices(weight);
   since_ = now;
+}
+
+void TimePrice::note_prices(double weight) {
+  double before_s = 0.0;
+  for (const Choices::Corner& corner : choices_.corners()) {
+    const double seconds = step_.seconds[std::max(corner.clock, floor_)];
+    recent_.at[corner.price] += weight * (seconds - before_s);
+    before_s = seconds;
+  }
 }
 
 void TimePrice::note_answer(double steps, double seconds, double at_max_s) {
   since_token_s_ += seconds;
+  token_at_max_s_ += at_max_s;
   if (steps > 0.0) {
-    const double gap_s = std::exchange(since_token_s_, 0.0) / steps;
-    gap_s_ = gap_s + (gap_s_ - gap_s) * std::exp(-steps / answer_tokens_);
+    const double kept = std::exp(-steps / answer_tokens_);
+    const auto follow = [&](double& mean, double& since_token) {
+      const double gap = std::exchange(since_token, 0.0) / steps;
+      mean = gap + (mean - gap) * kept;
+    };
+    follow(gap_s_, since_token_s_);
+    follow(gap_at_max_s_, token_at_max_s_);
   }
   answer_steps_ += steps;
   answer_at_max_s_ += at_max_s;
@@ -208,7 +231,7 @@ bool TimePrice::full_within_mean(const StepShape& fullest, std::size_t price, do
   };
   grown(shape.decode_requests);
   grown(shape.decode_kv_tokens);
-  return latency_->step_time(shape, clocks_[full_choices_[price]]) <= mean_gap_;
+  return latency_->step_time(shape, clocks_[full_choices_.at(price)]) <= mean_gap_;
 }
 
 double TimePrice::set_floor(double gaps) {
@@ -218,6 +241,11 @@ double TimePrice::set_floor(double gaps) {
   floor_ = 0;
   while (floor_ + 1 < clocks_.size() && late(floor_) > late_tokens_) ++floor_;
   return std::max(late_tokens_ - late(floor_), kPricesPart * late_tokens_);
+}
+
+bool TimePrice::newest_within_mean(std::size_t price) const {
+  const double gap_s = gap_at_max_s_ * step_.seconds[std::max(choices_.at(price), floor_)] / step_.seconds.back();
+  return gap_s <= mean_gap_.seconds() || gap_at_max_s_ > mean_gap_.seconds();
 }
 
 // Let s be the mean step time relative to the highest clock and r the share of time that the load takes there. Then
@@ -261,10 +289,17 @@ void TimePrice::set_price(Instant now) {
     weigh(fuller.fullest, full_);
     choose_by_price(full_, fuller.fullest_requests, full_choices_);
   }
+  // The new spared power moves the prices at which clocks change; recent steps have had others.
+  for (std::size_t c = 0; c < clocks_.size(); ++c) {
+    step_.costs[c] = step_.efforts[c] - spared_w_ * step_.seconds[c];
+  }
+  choose_by_price(step_, requests_, choices_);
+  double took = 0.0;
+  for (std::size_t p = 0; p < kPrices; ++p) took_[p] = took += recent_.at[p] + older_.at[p];
   const auto keeps = [&](std::size_t p) {
-    const double slower_by = (recent_.at[p] + older_.at[p]) / at_max;
+    const double slower_by = took_[p] / at_max;
     if (slower_by > std::min({by_gaps, by_prompts, by_first_tokens})) return false;
-    return slower_by <= by_means ||
+    return (slower_by <= by_means && newest_within_mean(p)) ||
            (fuller.fullest_s > 0.0 && load * slower_by < kFull &&
             full_within_mean(fuller.fullest, p, slower_by * (1.0 - load) / (1.0 - load * slower_by) / more_));
   };

@@ -68,7 +68,7 @@ class TimePrice {
   void pause(Instant now);
 
  private:
-  static constexpr std::size_t kPrices = 32;
+  static constexpr std::size_t kPrices = 512;
   /// Time that steps took and would have taken at other clocks. Each step's seconds count once per request at the
   /// instance.
   struct Work {
@@ -81,10 +81,11 @@ class TimePrice {
     double shared_ws = 0.0;  ///< its energy, W s
     double busy_s = 0.0;
     double took = 0.0;
-    double at_max = 0.0;               ///< at the highest clock
-    double load_at_max = 0.0;          ///< its part that grows with the load, in seconds of steps
-    std::array<double, kPrices> at{};  ///< at the clocks of each price
-    std::vector<double> raised_late;   ///< by floor_: gaps late even if raised to the highest clock
+    double at_max = 0.0;       ///< at the highest clock
+    double load_at_max = 0.0;  ///< its part that grows with the load, in seconds of steps
+    std::array<double, kPrices>
+        at{};  ///< at the clock of the first price; then each price's difference to the one before
+    std::vector<double> raised_late;  ///< by floor_: gaps late even if raised to the highest clock
     // The longest full step with decodes, by its time at the highest clock; 0: there was none.
     double fullest_s = 0.0;
     StepShape fullest;
@@ -96,7 +97,22 @@ class TimePrice {
     std::vector<double> efforts;  ///< W s
     std::vector<double> costs;    ///< efforts minus spared energy
   };
-  using Choices = std::array<std::size_t, kPrices>;  ///< clock by price
+  /// Clocks by price, ascending: each from this price on.
+  class Choices {
+   public:
+    explicit Choices(std::size_t clocks) { corners_.reserve(clocks); }
+    struct Corner {
+      std::size_t price = 0;
+      std::size_t clock = 0;
+    };
+    void clear() { corners_.clear(); }
+    void add(const Corner& corner) { corners_.push_back(corner); }
+    [[nodiscard]] std::span<const Corner> corners() const { return corners_; }
+    [[nodiscard]] std::size_t at(std::size_t price) const;
+
+   private:
+    std::vector<Corner> corners_;  // the first at price 0
+  };
   /// Whether recent gaps have been nearly as long as the objective for mean gaps allows.
   [[nodiscard]] bool behind() const;
   void weigh(const StepShape& shape, Costs& costs) const;
@@ -107,6 +123,10 @@ class TimePrice {
   void note(Instant now);
   /// Counts the gaps of the step that begins which no raise from the clocks of the step before makes on time.
   void note_raise();
+  /// Adds to `recent_.at` the steps that have passed since `since_`, with this weight.
+  void note_prices(double weight);
+  /// Whether gaps with steps like the newest one meet the objective for their mean at this price, or would not at any.
+  [[nodiscard]] bool newest_within_mean(std::size_t price) const;
   void note_answer(double steps, double seconds, double at_max_s);
   void set_price(Instant now);
   /// Sets the lowest clock; returns the share of late gaps that it leaves to the price.
@@ -123,6 +143,7 @@ class TimePrice {
   Costs lightest_;  ///< of a step of one request
 
   std::array<double, kPrices> watts_{};  ///< a request's, by price; ascending
+  std::array<double, kPrices> took_{};   ///< by price: of set_price(), what Work::took would have been
   std::size_t price_ = kPrices - 1;
   std::size_t least_price_ = 0;
   double spared_w_ = 0.0;  ///< power saved elsewhere by each additional second of steps
@@ -137,9 +158,11 @@ class TimePrice {
   double answer_steps_ = 0.0;
   double answer_at_max_s_ = 0.0;  ///< of its steps as they are, at the highest clock
   double since_token_s_ = 0.0;
-  double gap_s_ = 0.0;  ///< mean gap over about as many steps as an answer has tokens
-  double more_ = 1.0;   ///< factor by which gaps are longer than at the highest clock
-  double grown_ = 1.0;  ///< the part of it that comes of more requests
+  double token_at_max_s_ = 0.0;  ///< since_token_s_ at the highest clock
+  double gap_s_ = 0.0;           ///< mean gap over about as many steps as an answer has tokens
+  double gap_at_max_s_ = 0.0;    ///< the same of these steps at the highest clock
+  double more_ = 1.0;            ///< factor by which gaps are longer than at the highest clock
+  double grown_ = 1.0;           ///< the part of it that comes of more requests
   RecentSpans borne_;
   RecentSpans first_borne_;  ///< the same for the waits of the newest prompts
 
@@ -154,13 +177,13 @@ class TimePrice {
   bool counted_ = false;     ///< a step with prompts alone has made the present gaps late
   std::size_t clock_ = 0;
   Costs step_;
-  Choices choices_{};
+  Choices choices_;
   std::size_t unraised_ = 0;  ///< the lowest clock at the price within itl_, without floor_; else the highest
   std::size_t floor_ = 0;     ///< the lowest clock for any step
 
   // Of the fullest step, for set_price().
   Costs full_;
-  Choices full_choices_{};
+  Choices full_choices_;
 };
 
 }  // namespace wattle::policy

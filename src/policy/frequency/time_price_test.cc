@@ -158,6 +158,15 @@ TEST(TimePrice, AnswersKeepTheirMeanGap) {
   EXPECT_EQ(clock(gaps({}, Span::ms(9))), kLow) << "late at any clock";
 }
 
+TEST(TimePrice, StepsAllAlikeKeepTheMeanGapAllTheTime) {
+  // 10.9 ms in the mean at the high clock, 12.7 at the middle one: a minute in which both ran would be within 11.5.
+  Running instance(gaps({}, Span::us(11'500)), 0.005, 0.0);
+  (void)instance.run(2'000, 10, 100);
+  int slower = 0;
+  for (int i = 0; i < 6'000; ++i) slower += static_cast<int>(instance.step(10, i % 11 == 0 ? 100 : 0) < kHigh);
+  EXPECT_EQ(slower, 0);
+}
+
 TEST(TimePrice, WhatAnAnswersOwnStepsTookIsNotTheHighestClocks) {
   Running instance(gaps({}, Span::ms(18)), 0.001, 0.0);
   instance.at_high = true;
@@ -225,17 +234,18 @@ TEST(TimePrice, WhereNoStepCanBeFullerNoGapCanBeLonger) {
   // Bursts of steps of 20 ms at the high clock and 30 at the low one, among others of 10 and 15. By its mean a burst
   // would be late at the low clock, where arriving prompts make more steps longer; if the engine computes no more
   // tokens per step, no step takes more than 30 ms.
-  const auto clock = [](bool full) {
+  const auto low_steps = [](bool full) {
     Running running(gaps({}, Span::ms(31)), 0.005, 0.0);
-    MegaHertz at;
+    int low = 0;
     for (int burst = 0; burst < 60; ++burst) {
-      for (int i = 0; i < 100; ++i) (void)running.step(10, 100, 0, full);
-      at = running.run(100, 10, 0);
+      const bool counts = burst >= 40;
+      for (int i = 0; i < 100; ++i) low += static_cast<int>(running.step(10, 100, 0, full) == kLow && counts);
+      for (int i = 0; i < 100; ++i) low += static_cast<int>(running.step(10) == kLow && counts);
     }
-    return at;
+    return low;
   };
-  EXPECT_GT(clock(false), kLow);
-  EXPECT_EQ(clock(true), kLow);
+  EXPECT_LT(low_steps(false), 3'000);
+  EXPECT_EQ(low_steps(true), 4'000);
 }
 
 TEST(TimePrice, WhoWaitsForAFirstTokenWaitsLongerWhereStepsAre) {
