@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "gateway/agent_answer.h"
@@ -422,16 +423,18 @@ void AgentLinks::flush(bool all) {
         if (known == work_.end() || !std::exchange(known->second.dirty, false)) continue;
         known->second.urgent = false;
         const auto& w = known->second.now;
-        const Span waited = w.prompts > 0 ? now - w.oldest : Span();
+        // Nobody knows since when requests of others wait, and ours may have come after `now`: an agent refuses ages
+        // below 0.
+        const auto age_us = [now](Instant since) { return std::max<std::int64_t>(0, (now - since).ns() / 1'000); };
         work.push_back({{"engine", engine},
                         {"requests", w.requests},
                         {"context_tokens", w.context_tokens},
                         {"prompts", w.prompts},
                         {"prompt_tokens", w.prompt_tokens},
-                        {"oldest_us", waited.ns() / 1'000},
+                        {"oldest_us", w.prompts > 0 ? age_us(w.oldest) : 0},
                         {"computing", w.computing},
                         {"computing_tokens", w.computing_tokens},
-                        {"computing_us", w.computing > 0 ? (now - w.computing_since).ns() / 1'000 : 0},
+                        {"computing_us", w.computing > 0 ? age_us(w.computing_since) : 0},
                         {"output_tokens", w.output_tokens},
                         {"delivered",
                          {{"prompts", w.delivered.prompts},

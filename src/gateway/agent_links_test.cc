@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <nlohmann/json.hpp>
 #include <thread>
@@ -17,7 +18,8 @@ namespace {
 struct Agent {
   net::LoopPool pool{1};
   std::atomic<int> heard{0};
-  std::atomic<int> requests{-1};  ///< in the engine, as it last heard
+  std::atomic<int> requests{-1};             ///< in the engine, as it last heard
+  std::atomic<std::int64_t> youngest_us{0};  ///< the least age it ever heard of
   std::atomic<int> clock{0};
   std::atomic<int> waits_us{0};  ///< of hand-overs, all
   std::atomic<int> finished{0}, late{0};
@@ -38,7 +40,11 @@ struct Agent {
           late += one["late"].get<int>();
           finished += one["requests"].get<int>();
         }
-        for (const auto& work : body["work"]) requests = work["requests"].get<int>();
+        for (const auto& work : body["work"]) {
+          for (const auto* age : {"oldest_us", "computing_us"})
+            youngest_us = std::min(youngest_us.load(), work[age].get<std::int64_t>());
+          requests = work["requests"].get<int>();
+        }
         for (const auto& wanted : body["clocks"]) clock = wanted["clock_mhz"].get<int>();
       }
       if (e->path() == "/plan") {
@@ -108,6 +114,20 @@ TEST(AgentLinks, WhatBeginsIsSaidWithoutAPollAndTheRestWithOne) {
   await([&] { return linked.agent.requests == 3; });
   linked.links->command(InstanceId(0), MegaHertz(1005), Instant());
   await([&] { return linked.agent.clock == 1005; });
+}
+
+TEST(AgentLinks, NoAgeIsBelowZero) {
+  Linked linked;
+  control::InstanceWork work = of(3);
+  work.oldest = Instant::never();  // as of prompts that only the engine's gauges know
+  linked.links->work(InstanceId(0), work);
+  await([&] { return linked.agent.requests == 3; });
+  work = of(2);
+  work.oldest = work.computing_since = net::steady_now() + Span::s(60);
+  work.computing = 1;
+  linked.links->work(InstanceId(0), work);
+  await([&] { return linked.agent.requests == 2; });
+  EXPECT_EQ(linked.agent.youngest_us, 0);
 }
 
 TEST(AgentLinks, AnAgentIsAskedForWhatIsNewSinceItSaidSoItself) {

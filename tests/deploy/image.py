@@ -163,6 +163,9 @@ def check_kills(compose) -> None:
     os.kill(gateway, signal.SIGKILL)
     eventually("the gateway's container is started again", lambda: pid_of("gateway") not in (0, gateway))
     eventually("and serves", lambda: answers("http://127.0.0.1:8000/health"))
+    # Obeyed once its predecessor's lease is over; until then the clock is the highest. Stopped, it begins no such contest any more.
+    compose("stop", "gateway")
+    eventually("the agent locks its own clock again", lambda: clock() == 1005)
     # For good: a container that was killed by its name is not restarted.
     ask("kill", "docker_agent_1")
     eventually("it is gone", lambda: pid_of("agent") == 0)

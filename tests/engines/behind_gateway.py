@@ -90,9 +90,13 @@ class Stack:
                                        "--state", os.path.join(folder, "state"))
             agent_flags = ["--agent", self.agent["admin"]]
         recipe_flags = ["--recipe", recipe] if recipe else []
+        self.log = os.path.join(folder, "gateway.log")
+        self.tee = subprocess.Popen(["tee", self.log], stdin=subprocess.PIPE)
         self.process, at = node.gateway("--model", "tiny",
                                         *[w for worker in workers for w in ("--worker", worker)], *recipe_flags,
-                                        "--ttft-slo-ms", str(ttft_ms), "--itl-slo-ms", "200", *agent_flags, *flags, "--journal", self.run)
+                                        "--ttft-slo-ms", str(ttft_ms), "--itl-slo-ms", "200", *agent_flags, *flags, "--journal", self.run,
+                                        log=self.tee.stdin.fileno())
+        self.tee.stdin.close()  # the gateway's alone
         self.url, self.admin = at["url"], at["admin"]
         eventually("the gateway finds its engines", lambda: all(w["is_healthy"] for w in self.workers()))
 
@@ -113,9 +117,11 @@ class Stack:
         eventually("nothing is in flight", lambda: metric(self.admin, "wattle_gateway_inflight_requests") == 0)
 
     def stop(self) -> tuple[list[dict], list[dict]]:
-        """Requests and decisions of its journal."""
+        """Requests and decisions of its journal; no message of its was refused."""
         self.process.terminate()
         assert self.process.wait(PATIENCE_S) == 0
+        assert self.tee.wait(PATIENCE_S) == 0
+        assert "refuses this gateway's commands" not in pathlib.Path(self.log).read_text(), "its agent takes all its messages"
         return requests_of(self.run), decisions_of(self.run)
 
 

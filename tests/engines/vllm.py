@@ -128,6 +128,7 @@ def check_pair(flags: argparse.Namespace, python: pathlib.Path, node, folder: st
         (core,) = [pid for pid, name in decode.processes().items() if "EngineCore" in name] or [0]
         b.a_killed_engine_fails_each_request_once(stack, lambda: os.kill(core, signal.SIGKILL))
         print("a killed decode engine fails each of its requests once:", stack.fates())
+        stack.stop()
     finally:
         for engine in engines:
             engine.end()
