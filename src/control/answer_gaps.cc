@@ -38,8 +38,16 @@ Slo AnswerOptions::aims(Slo stated) const {
   return stated;
 }
 
+void AnswerGaps::expect(Instant arrival) {
+  if (enough()) return;
+  ++first_;
+  ++unfinished_;
+  newest_first_ = arrival;
+}
+
 void AnswerGaps::add(const Outcome& outcome, Span e2e, Span step) {
   from_ = std::min(from_, outcome.request.arrival + e2e);
+  if (unfinished_ > 0 && outcome.request.arrival <= newest_first_) --unfinished_;
   const Span left = std::max(e2e - outcome.ttft(), Span());
   tolerated_.add(outcome.output_tokens > 1 ? left / (outcome.output_tokens - 1) : kAny);
   if (outcome.output_tokens < 2 || step <= Span()) return;
@@ -48,7 +56,8 @@ void AnswerGaps::add(const Outcome& outcome, Span e2e, Span step) {
 }
 
 Span AnswerGaps::limit(Span fastest, Instant now) const {
-  if (tolerated_.empty() || now < from_) return kNothingKnown;
+  const bool all_finished = enough() && unfinished_ == 0;
+  if (tolerated_.empty() || (now < from_ && !all_finished)) return kNothingKnown;
   const double prompts = steps_s_ > 0.0 ? std::max(gaps_s_ / steps_s_, 1.0) : 1.0;
   const Span least = Span::from_seconds(fastest.seconds() * prompts);
   return std::min(tolerated_.most_beyond(late_, least), kAny);

@@ -29,6 +29,26 @@ TEST(AnswerGaps, AFirstAnswerSaysNothingOfLongerOnes) {
   EXPECT_EQ(gaps.limit(Span::ms(5), Instant() + kE2e), Span::ms(90)) << "9 s for 100 gaps";
 }
 
+TEST(AnswerGaps, AreKnownOnceTheFirstRequestsHaveFinished) {
+  AnswerGaps gaps(0.25);
+  const auto at = [](int seconds) { return Instant() + Span::s(seconds); };
+  for (int i = 0; i < 5; ++i) gaps.expect(at(i));
+  gaps.add(answer(101, at(4)), kE2e, {});  // the fifth
+  for (int i = 0; i < 3; ++i) gaps.add(answer(11, at(i)), kE2e, {});
+  EXPECT_EQ(gaps.limit({}, at(5)), AnswerGaps::kNothingKnown) << "the fourth still runs";
+  gaps.add(answer(201, at(3)), kE2e, {});
+  EXPECT_EQ(gaps.limit({}, at(5)), Span::s(9) / 100) << "one of five tolerates less";
+}
+
+TEST(AnswerGaps, ARequestThatNeverFinishesDelaysThemNoLongerThanTheObjective) {
+  AnswerGaps gaps(0.5);
+  const Instant first = Instant() + Span::s(1);
+  for (int i = 0; i < 2; ++i) gaps.expect(first);
+  gaps.add(answer(101, first), kE2e, {});
+  EXPECT_EQ(gaps.limit({}, first + Span::s(9)), AnswerGaps::kNothingKnown);
+  EXPECT_EQ(gaps.limit({}, first + kE2e), Span::ms(90));
+}
+
 TEST(AnswerGaps, AShareOfAnswersMayTolerateLess) {
   AnswerGaps gaps(0.1);
   for (std::int32_t n = 1; n <= 20; ++n) gaps.add(answer(1 + 10 * n), kE2e, {});
@@ -98,8 +118,21 @@ TEST(PoolObjectives, ALimitOnGapsIsKeptBesidesTheObjectives) {
   EXPECT_TRUE(keeps.again(0));
   EXPECT_FALSE(keeps.strictest(0)) << "so that an instance hears of it when it joins";
   EXPECT_EQ(keeps.of(0).tbt, Span::ms(40));
+  EXPECT_TRUE(keeps.of(0).tbt_of_answers);
   EXPECT_EQ(keeps.of(0).ttft, Span::s(1));
   EXPECT_FALSE(keeps.again(0));
+}
+
+TEST(PoolObjectives, AStatedObjectiveForGapsIsNotOneOfAnswers) {
+  Slo slo;
+  slo.e2e = kE2e;
+  slo.tbt = Span::ms(30);
+  PoolObjectives keeps(Objectives(slo), {}, {0.02, 0.1});
+  keeps.add(0);
+  keeps.limit(0, Span::ms(40));
+  EXPECT_FALSE(keeps.again(0));
+  EXPECT_EQ(keeps.of(0).tbt, Span::ms(30));
+  EXPECT_FALSE(keeps.of(0).tbt_of_answers);
 }
 
 }  // namespace

@@ -22,6 +22,7 @@ FleetLoop::FleetLoop(std::vector<InstanceView> instances, DispatchPolicies polic
       objectives_(options.service.judged(options.slo)),
       pools_(options.service.pools, classes_.size(), classes_.tiers()),
       held_to_(objectives_, classes_, options.answers),
+      answers_(static_cast<std::size_t>(held_to_.ranks()), AnswerGaps(options.answers.late)),
       port_(port),
       sink_(sink) {
   for (std::size_t i = 0; i < instances_.size(); ++i) {
@@ -171,7 +172,6 @@ ClassId FleetLoop::arrive(const Request& arrived, Tag tag, Instant now, int mode
     }
     request.request_class = classes_.of(request);
   }
-  if (options_.answers.late > 0.0 && objectives_.of(request).e2e) expect_answer(request.tier, now);
   if (pools_.sheds(request.request_class)) {
     shed_one(request.id, "the plan serves a share of its class", now);
     return turn_away(request, Refusal::Squashed, kShed, now);
@@ -179,6 +179,7 @@ ClassId FleetLoop::arrive(const Request& arrived, Tag tag, Instant now, int mode
   if (!observers_.empty()) observe(event::Arrived{request}, now);
   const auto decision = ask_admission(request, counts_.held, now);
   if (decision.verdict == Admission::Reject) return turn_away(request, Refusal::Busy, decision.reason, now);
+  if (options_.answers.late > 0.0 && objectives_.of(request).e2e) expect_answer(request.tier, now);
   const ClassId into = request.request_class;
   Line& line = line_of(place->second);
   drop_left(line);

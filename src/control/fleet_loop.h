@@ -287,6 +287,8 @@ class FleetLoop {
   /// Updates the objectives of instances by their pools.
   void hold_to_pools(Instant now);
   void hold_to(std::size_t i, Instant now);
+  /// The same for those whose objectives have changed.
+  void hold_again(Instant now);
   /// For AnswerGaps: a request with an objective for its whole answer has arrived; it has finished.
   void expect_answer(TierId tier, Instant now);
   void note_answer(const Outcome& outcome, const Slo& slo, Instant now);
@@ -334,7 +336,7 @@ class FleetLoop {
   Objectives objectives_;
   PoolRouter pools_;
   PoolObjectives held_to_;           ///< by instance, in order of instances_
-  std::vector<AnswerGaps> answers_;  ///< of requests of tiers up to each rank; empty: E2E objectives limit no gaps
+  std::vector<AnswerGaps> answers_;  ///< of requests of tiers up to each rank
   Instant answers_seen_;             ///< when limits were last computed
   std::vector<PoolWeight> weights_;
   RequestPort& port_;

@@ -32,6 +32,7 @@ void FleetLoop::sort_by(const Classifier& classes, Instant now) {
   classes_ = classes;
   pools_.sort_by(classes.size(), classes.tiers());
   held_to_.sort_by(objectives_, classes);
+  answers_.resize(static_cast<std::size_t>(held_to_.ranks()), AnswerGaps(options_.answers.late));
   reroute(std::vector<PoolWeight>(weights_), now);
 }
 
@@ -47,23 +48,26 @@ void FleetLoop::hold_to(std::size_t i, Instant now) {
   port_.held_to(instances_[i].id, held_to_.of(i), now);
 }
 
-void FleetLoop::expect_answer(TierId tier, Instant now) {
-  bool first = false;
-  for (std::int32_t rank = classes_.tier_rank(tier); rank < held_to_.ranks(); ++rank) {
-    if (held_to_.limit(rank) != Span::max()) continue;
-    held_to_.limit(rank, AnswerGaps::kNothingKnown);
-    first = true;
-  }
-  for (std::size_t i = 0; first && i < instances_.size(); ++i) {
+void FleetLoop::hold_again(Instant now) {
+  for (std::size_t i = 0; i < instances_.size(); ++i) {
     if (held_to_.again(i)) hold_to(i, now);
   }
 }
 
+void FleetLoop::expect_answer(TierId tier, Instant now) {
+  bool first = false;
+  for (std::int32_t rank = classes_.tier_rank(tier); rank < held_to_.ranks(); ++rank) {
+    answers_[static_cast<std::size_t>(rank)].expect(now);
+    if (held_to_.limit(rank) != Span::max()) continue;
+    held_to_.limit(rank, AnswerGaps::kNothingKnown);
+    first = true;
+  }
+  if (first) hold_again(now);
+}
+
 void FleetLoop::note_answer(const Outcome& outcome, const Slo& slo, Instant now) {
-  expect_answer(outcome.request.tier, now);
   const InstanceView* const at = find(outcome.decode_instance);
   const Span step = at != nullptr ? present_step(*at) : Span();
-  answers_.resize(static_cast<std::size_t>(held_to_.ranks()), AnswerGaps(options_.answers.late));
   for (std::int32_t rank = classes_.tier_rank(outcome.request.tier); rank < held_to_.ranks(); ++rank) {
     answers_[static_cast<std::size_t>(rank)].add(outcome, *slo.e2e, step);
   }
@@ -79,9 +83,7 @@ void FleetLoop::note_answer(const Outcome& outcome, const Slo& slo, Instant now)
     const double change = gap.seconds() / held_to_.limit(rank).seconds();
     if (change < 1.0 - kSmall || change > 1.0 + kSmall) held_to_.limit(rank, gap);
   }
-  for (std::size_t i = 0; i < instances_.size(); ++i) {
-    if (held_to_.again(i)) hold_to(i, now);
-  }
+  hold_again(now);
 }
 
 RouteDecision FleetLoop::pick(journal::DecisionKind kind, Entry& entry, Instant now) {

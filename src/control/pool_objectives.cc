@@ -52,7 +52,10 @@ bool PoolObjectives::update(Instance& instance) const {
   }
   const auto r = static_cast<std::size_t>(std::clamp(rank, 0, ranks() - 1));
   Slo keeps = by_rank_[r];
-  if (limits_[r] < keeps.tbt.value_or(Span::max())) keeps.tbt = limits_[r];
+  if (limits_[r] < keeps.tbt.value_or(Span::max())) {
+    keeps.tbt = limits_[r];
+    keeps.tbt_of_answers = true;
+  }
   if (keeps == instance.keeps) return false;
   instance.keeps = keeps;
   return true;

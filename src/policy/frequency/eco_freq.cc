@@ -68,10 +68,13 @@ void EcoFreq::held_to(const InstanceView& view, const Slo& slo) {
   InstanceSpec spec = *view.spec;
   spec.slo = slo;
   Slo before = slo_;
-  if (before.tbt && slo.tbt) before.tbt = slo.tbt;
+  if (before.tbt && slo.tbt) {
+    before.tbt = slo.tbt;
+    before.tbt_of_answers = slo.tbt_of_answers;
+  }
   if (before == slo) {
     keep_gaps(spec);
-    if (price_) price_->hold_mean_gap_to(*slo.mean_gap());
+    if (price_) price_->hold_mean_gap_to(slo);
   } else {
     keep(spec);
   }

@@ -32,12 +32,19 @@ constexpr double kBehind = 0.75;
 /// An instance with a higher load than this, at its highest clock, counts as full.
 constexpr double kFull = 0.95;
 
+/// With Slo::tbt_of_answers: the permitted share of late mean gaps is as many times late_tokens, up to this share
+/// (docs/decisions/0057).
+constexpr double kLateMeans = 10.0;
+constexpr double kMostLateMeans = 0.1;
+
 /// Part of the permitted share of late gaps that is always left to the price.
 constexpr double kPricesPart = 1e-3;
 
 /// Price as a share of the instance's full power, by its place among all prices, in [0, 1]: 1/4096 to 11. Steps of 2 %,
 /// as batches that differ by one request change their clocks at prices that differ so little.
 double share(double place) { return std::exp2(15.5 * place - 12.0); }
+
+bool of_answers(const Slo& slo) { return slo.tbt_of_answers && slo.mean_gap() == slo.tbt; }
 
 }  // namespace
 
@@ -46,6 +53,7 @@ TimePrice::TimePrice(std::span<const MegaHertz> clocks, double late_tokens, cons
       late_tokens_(late_tokens),
       itl_(spec.slo.itl.value_or(Span::max())),
       mean_gap_(spec.slo.mean_gap().value_or(Span::max())),
+      of_answers_(of_answers(spec.slo)),
       ttft_(spec.slo.ttft.value_or(Span::max())),
       clock_delay_(clock_delay),
       latency_(spec.beliefs.latency),
@@ -65,6 +73,13 @@ TimePrice::TimePrice(std::span<const MegaHertz> clocks, double late_tokens, cons
   StepShape lightest;
   lightest.decode_requests = 1;
   weigh(lightest, lightest_);
+}
+
+void TimePrice::hold_mean_gap_to(const Slo& slo) {
+  const Span gap = slo.mean_gap().value();
+  borne_.scale(gap.seconds() / mean_gap_.seconds());
+  mean_gap_ = gap;
+  of_answers_ = of_answers(slo);
 }
 
 void TimePrice::weigh(const StepShape& shape, Costs& costs) const {
@@ -234,6 +249,10 @@ bool TimePrice::full_within_mean(const StepShape& fullest, std::size_t price, do
   return latency_->step_time(shape, clocks_[full_choices_.at(price)]) <= mean_gap_;
 }
 
+double TimePrice::late_means() const {
+  return of_answers_ ? std::max(late_tokens_, std::min(kLateMeans * late_tokens_, kMostLateMeans)) : late_tokens_;
+}
+
 double TimePrice::set_floor(double gaps) {
   const auto late = [&](std::size_t c) {
     return (recent_.raised_late[c] + older_.raised_late[c]) / std::max(gaps, 1.0);
@@ -276,14 +295,14 @@ void TimePrice::set_price(Instant now) {
   // Before the first gap, one is assumed to be late. Answers of one token have no gaps, so that would stay for ever.
   const double unknown = gaps > 0.0 || older_.prompts <= 0.0 ? 1.0 : 0.0;
   // For times that grow with the number of requests and may be this factor longer than at the highest clock.
-  const auto grown_to = [&](const RecentSpans& borne) {
-    const double longer = borne.most_beyond(late_tokens_, Span::s(1)).seconds();
+  const auto grown_to = [&](const RecentSpans& borne, double late) {
+    const double longer = borne.most_beyond(late, Span::s(1)).seconds();
     return longer / (1.0 - load + load * longer);
   };
   const double by_gaps = slower(recent_.late + older_.late + unknown, gaps + unknown, set_floor(gaps));
   const double by_prompts = slower(recent_.late_prompts + older_.late_prompts, prompts, late_tokens_);
-  const double by_means = grown_to(borne_);
-  const double by_first_tokens = grown_to(first_borne_);
+  const double by_means = grown_to(borne_, late_means());
+  const double by_first_tokens = grown_to(first_borne_, late_tokens_);
   const Work& fuller = recent_.fullest_s >= older_.fullest_s ? recent_ : older_;
   if (fuller.fullest_s > 0.0) {
     weigh(fuller.fullest, full_);

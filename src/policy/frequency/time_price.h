@@ -21,7 +21,8 @@ namespace wattle::policy {
 ///
 /// The price is the lowest with which the steps of the last one to two minutes would have made at most a share of
 /// `late_tokens` of gaps, of first tokens and of answers' mean gaps late, in addition to those late at the highest
-/// clock (mean gaps are approximated by means over as many steps as an answer has tokens). If none would be late, steps
+/// clock (mean gaps are approximated by means over as many steps as an answer has tokens; with Slo::tbt_of_answers more
+/// of them may be late, because few answers are long enough to be late for that). If none would be late, steps
 /// run at their least energy, but never so slowly that the instance could not sustain its load.
 ///
 /// A step with a prompt that has to run faster than the one before begins at that one's clock, and its gaps are late if
@@ -59,11 +60,8 @@ class TimePrice {
     late_tokens_ = late_tokens;
     least_price_ = static_cast<std::size_t>(least * static_cast<double>(kPrices - 1));
   }
-  /// Replaces the objective for mean gaps.
-  void hold_mean_gap_to(Span gap) {
-    borne_.scale(gap.seconds() / mean_gap_.seconds());
-    mean_gap_ = gap;
-  }
+  /// Replaces the objective for mean gaps; these have one.
+  void hold_mean_gap_to(const Slo& slo);
   /// From `now` on no step runs, or it is not known which.
   void pause(Instant now);
 
@@ -128,14 +126,17 @@ class TimePrice {
   /// Whether gaps with steps like the newest one meet the objective for their mean at this price, or would not at any.
   [[nodiscard]] bool newest_within_mean(std::size_t price) const;
   void note_answer(double steps, double seconds, double at_max_s);
+  /// The share of answers' mean gaps that may be late.
+  [[nodiscard]] double late_means() const;
   void set_price(Instant now);
   /// Sets the lowest clock; returns the share of late gaps that it leaves to the price.
   [[nodiscard]] double set_floor(double gaps);
 
   std::vector<MegaHertz> clocks_;
   double late_tokens_;
-  Span itl_;       ///< of each gap; max(): none
-  Span mean_gap_;  ///< of an answer's mean
+  Span itl_;                 ///< of each gap; max(): none
+  Span mean_gap_;            ///< of an answer's mean
+  bool of_answers_ = false;  ///< mean_gap_ follows from an objective for whole answers
   Span ttft_;
   Span clock_delay_;
   const LatencyModel* latency_;

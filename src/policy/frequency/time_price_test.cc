@@ -158,6 +158,23 @@ TEST(TimePrice, AnswersKeepTheirMeanGap) {
   EXPECT_EQ(clock(gaps({}, Span::ms(9))), kLow) << "late at any clock";
 }
 
+TEST(TimePrice, MoreOfTheGapsThatOnlyTheLongestAnswersNeedMayBeLate) {
+  // For 60 of 2,000 steps each has a prompt and takes 20 ms at the high clock, 23 and 30 at the others.
+  const auto clock = [](bool of_answers, std::optional<Span> itl = {}) {
+    Slo slo = gaps(itl, Span::ms(25));
+    slo.tbt_of_answers = of_answers;
+    Running instance(slo, 0.005, 0.0);
+    for (int i = 0; i < 3; ++i) {
+      for (int crowd = 0; crowd < 60; ++crowd) (void)instance.step(10, 100);
+      (void)instance.run(1'700, 10, 1);
+    }
+    return instance.run(100, 10, 1);
+  };
+  EXPECT_EQ(clock(false), kMiddle);
+  EXPECT_EQ(clock(true), kLow);
+  EXPECT_EQ(clock(true, Span::ms(24)), kMiddle) << "the stricter one is stated";
+}
+
 TEST(TimePrice, StepsAllAlikeKeepTheMeanGapAllTheTime) {
   // 10.9 ms in the mean at the high clock, 12.7 at the middle one: a minute in which both ran would be within 11.5.
   Running instance(gaps({}, Span::us(11'500)), 0.005, 0.0);
