@@ -44,6 +44,10 @@ constexpr double kPricesPart = 1e-3;
 /// as batches that differ by one request change their clocks at prices that differ so little.
 double share(double place) { return std::exp2(15.5 * place - 12.0); }
 
+std::int64_t scaled(std::int64_t count, double factor) {
+  return static_cast<std::int64_t>(static_cast<double>(count) * factor);
+}
+
 bool of_answers(const Slo& slo) { return slo.tbt_of_answers && slo.mean_gap() == slo.tbt; }
 
 }  // namespace
@@ -75,6 +79,23 @@ TimePrice::TimePrice(std::span<const MegaHertz> clocks, double late_tokens, cons
   weigh(lightest, lightest_);
 }
 
+double TimePrice::effort(const StepShape& shape, std::size_t clock, double seconds) const {
+  return seconds * 1e-3 * static_cast<double>(power_->step_power(shape, clocks_[clock]).value());
+}
+
+TimePrice::Halved TimePrice::half_of(const StepShape& shape) {
+  Halved half{shape, 2.0};
+  if (shape.decode_requests > 1) {
+    half.shape.decode_requests /= 2;
+    half.halves = static_cast<double>(shape.decode_requests) / (shape.decode_requests - half.shape.decode_requests);
+  }
+  const double stays = 1.0 - 1.0 / half.halves;
+  if (shape.decode_requests > 1) half.shape.decode_kv_tokens = scaled(shape.decode_kv_tokens, stays);
+  half.shape.prefill_tokens = scaled(shape.prefill_tokens, stays);
+  half.shape.prefill_context_tokens = scaled(shape.prefill_context_tokens, stays);
+  return half;
+}
+
 void TimePrice::hold_mean_gap_to(const Slo& slo) {
   const Span gap = slo.mean_gap().value();
   borne_.scale(gap.seconds() / mean_gap_.seconds());
@@ -85,10 +106,9 @@ void TimePrice::hold_mean_gap_to(const Slo& slo) {
 void TimePrice::weigh(const StepShape& shape, Costs& costs) const {
   for (std::size_t c = 0; c < clocks_.size(); ++c) {
     const double seconds = believed_seconds(*latency_, shape, clocks_[c]);
-    const double effort = seconds * 1e-3 * static_cast<double>(power_->step_power(shape, clocks_[c]).value());
     costs.seconds[c] = seconds;
-    costs.efforts[c] = effort;
-    costs.costs[c] = effort - spared_w_ * seconds;
+    costs.efforts[c] = effort(shape, c, seconds);
+    costs.costs[c] = cost(costs, c);
   }
 }
 
@@ -98,6 +118,7 @@ TimePrice::Choice TimePrice::choose(const Next& next, Instant now) {
   if (now - priced_at_ >= kBetweenPrices) set_price(now);
   const bool follows = running_ && beside_ > 0;
   weigh(shape, step_);
+  halved_ = half_of(shape);
   running_ = true;
   since_ = now;
   decodes_ = shape.decode_requests;
@@ -201,13 +222,24 @@ void TimePrice::note(Instant now) {
   }
   recent_.took += weight * step_.seconds[clock_];
   recent_.at_max += weight * step_.seconds.back();
-  recent_.load_at_max += steps * std::max(step_.seconds.back() - lightest_.seconds.back(), 0.0);
+  recent_.load_at_max += steps * (step_.seconds.back() - fixed_part(clocks_.size() - 1).seconds);
   if (requests_ > 1) {
-    recent_.shared_s += steps * std::min(lightest_.seconds[clock_], step_.seconds[clock_]);
-    recent_.shared_ws += steps * std::min(lightest_.efforts[clock_], step_.efforts[clock_]);
+    const Part fixed = fixed_part(clock_);
+    recent_.shared_s += steps * fixed.seconds;
+    recent_.shared_ws += steps * fixed.effort;
   }
   note_prices(weight);
   since_ = now;
+}
+
+// What a step takes longer than one with half its work, as often as that half is in it, is the part that grows.
+TimePrice::Part TimePrice::fixed_part(std::size_t clock) const {
+  const double half_s = believed_seconds(*latency_, halved_.shape, clocks_[clock]);
+  const auto fixed = [&](double whole, double half, double lightest) {
+    return std::min(std::max(whole - halved_.halves * (whole - half), lightest), whole);
+  };
+  return {fixed(step_.seconds[clock], half_s, lightest_.seconds[clock]),
+          fixed(step_.efforts[clock], effort(halved_.shape, clock, half_s), lightest_.efforts[clock])};
 }
 
 void TimePrice::note_prices(double weight) {
@@ -310,7 +342,7 @@ void TimePrice::set_price(Instant now) {
   }
   // The new spared power moves the prices at which clocks change; recent steps have had others.
   for (std::size_t c = 0; c < clocks_.size(); ++c) {
-    step_.costs[c] = step_.efforts[c] - spared_w_ * step_.seconds[c];
+    step_.costs[c] = cost(step_, c);
   }
   choose_by_price(step_, requests_, choices_);
   double took = 0.0;

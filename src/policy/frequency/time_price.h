@@ -75,7 +75,7 @@ class TimePrice {
     double late = 0.0;
     double prompts = 0.0;
     double late_prompts = 0.0;
-    double shared_s = 0.0;   ///< steps of several requests: the time that a step of one request would have taken
+    double shared_s = 0.0;   ///< steps of several requests: the part that does not grow with them (fixed_part())
     double shared_ws = 0.0;  ///< its energy, W s
     double busy_s = 0.0;
     double took = 0.0;
@@ -94,6 +94,15 @@ class TimePrice {
     std::vector<double> seconds;
     std::vector<double> efforts;  ///< W s
     std::vector<double> costs;    ///< efforts minus spared energy
+  };
+  /// A step with about half the work of another.
+  struct Halved {
+    StepShape shape;
+    double halves;  ///< the whole's work divided by what it has more than this
+  };
+  struct Part {
+    double seconds;
+    double effort;  ///< W s
   };
   /// Clocks by price, ascending: each from this price on.
   class Choices {
@@ -114,6 +123,15 @@ class TimePrice {
   /// Whether recent gaps have been nearly as long as the objective for mean gaps allows.
   [[nodiscard]] bool behind() const;
   void weigh(const StepShape& shape, Costs& costs) const;
+  /// W s of a step of this shape that takes so long.
+  [[nodiscard]] double effort(const StepShape& shape, std::size_t clock, double seconds) const;
+  [[nodiscard]] double cost(const Costs& of, std::size_t clock) const {
+    return of.efforts[clock] - spared_w_ * of.seconds[clock];
+  }
+  [[nodiscard]] static Halved half_of(const StepShape& shape);
+  /// The part of the present step, at this clock, that does not grow with its requests and prompts: with more of them
+  /// there would not be more of it. For mixtures of experts it is most of a step, once each expert has tokens.
+  [[nodiscard]] Part fixed_part(std::size_t clock) const;
   void choose_by_price(const Costs& costs, std::int32_t requests, Choices& choices) const;
   /// Whether steps at this price would meet the objective for mean gaps even if all were as full as the fullest, with
   /// `more` times as many decodes.
@@ -141,7 +159,6 @@ class TimePrice {
   Span clock_delay_;
   const LatencyModel* latency_;
   const PowerModel* power_;
-  Costs lightest_;  ///< of a step of one request
 
   std::array<double, kPrices> watts_{};  ///< a request's, by price; ascending
   std::array<double, kPrices> took_{};   ///< by price: of set_price(), what Work::took would have been
@@ -178,6 +195,8 @@ class TimePrice {
   bool counted_ = false;     ///< a step with prompts alone has made the present gaps late
   std::size_t clock_ = 0;
   Costs step_;
+  Halved halved_{};
+  Costs lightest_;  ///< of a step of one request
   Choices choices_;
   std::size_t unraised_ = 0;  ///< the lowest clock at the price within itl_, without floor_; else the highest
   std::size_t floor_ = 0;     ///< the lowest clock for any step

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include <algorithm>
 #include <optional>
 #include <vector>
 
@@ -21,10 +22,11 @@ class Steps final : public LatencyModel {
  public:
   explicit Steps(double ms_per_request) : ms_per_request_(ms_per_request) {}
   [[nodiscard]] Span step_time(const StepShape& shape, MegaHertz clock) const override {
-    const double ms =
-        10.0 + ms_per_request_ * (shape.decode_requests - 1) + 0.1 * static_cast<double>(shape.prefill_tokens);
+    const int requests = std::min(shape.decode_requests, most);
+    const double ms = 10.0 + ms_per_request_ * (requests - 1) + 0.1 * static_cast<double>(shape.prefill_tokens);
     return Span::from_seconds(1e-3 * ms * (0.5 + 0.5 * kHigh.value() / clock.value()));
   }
+  int most = 1'000'000;  ///< more requests take no longer
 
  private:
   double ms_per_request_;
@@ -83,6 +85,7 @@ class Running {
     draw_.idle_w = idle_w;
     price_.emplace(kClocks, late_tokens_, spec_);
   }
+  void takes_no_longer_from(int requests) { steps_.most = requests; }
   void idle(Span span) {
     price_->pause(now);
     now += span;
@@ -222,6 +225,17 @@ TEST(TimePrice, NoLoadIsRunSoSlowlyThatItCouldNotBeCarried) {
   Running half(0.4, 0.3);
   EXPECT_LT(running_at(25.0, half, clock), 60U);
   EXPECT_EQ(clock, kLow);
+}
+
+TEST(TimePrice, WhatNoFurtherRequestMakesLongerIsNoLoad) {
+  // 60 requests a step of 40 ms at the high clock. If each adds half a millisecond, three quarters of the step grow
+  // with the load. If the first 30 have added one each, as those of a mixture whose experts all have tokens, nothing
+  // does.
+  Running linear(gaps(Span::ms(100)), 0.4, 0.5);
+  EXPECT_EQ(linear.run(5'000, 60, 0), kMiddle);
+  Running full(gaps(Span::ms(100)), 0.4, 1.0);
+  full.takes_no_longer_from(30);
+  EXPECT_EQ(full.run(5'000, 60, 0), kLow);
 }
 
 TEST(TimePrice, WhereStepsGatherRequestsTheLeastPowerIsLeastEnergy) {
