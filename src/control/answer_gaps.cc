@@ -33,7 +33,10 @@ MegaHertz top_of(const InstanceView& view) {
 Slo AnswerOptions::aims(Slo stated) const {
   if (late <= 0.0 || !stated.e2e) return stated;
   const Span first = Span::from_seconds(first_token * stated.e2e->seconds());
-  if (!stated.ttft || *stated.ttft > first) stated.ttft = first;
+  if (!stated.ttft || *stated.ttft > first) {
+    stated.ttft = first;
+    stated.ttft_of_answers = true;
+  }
   if (!stated.tbt || *stated.tbt > *stated.e2e) stated.tbt = stated.e2e;
   return stated;
 }

@@ -75,6 +75,7 @@ TEST(AnswerOptions, AnObjectiveForAnswersLimitsFirstTokensAndGaps) {
   EXPECT_EQ(AnswerOptions{}.aims(stated), stated);
   const AnswerOptions options{0.02, 0.1};
   EXPECT_EQ(options.aims(stated).ttft, Span::s(1));
+  EXPECT_TRUE(options.aims(stated).ttft_of_answers);
   EXPECT_EQ(options.aims(stated).tbt, kE2e);
   stated.ttft = Span::ms(400);
   stated.tbt = Span::ms(30);

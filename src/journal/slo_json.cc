@@ -17,7 +17,7 @@ Result<Slo> parse_slo(const std::string& json) {
   if (slo_json(slo).size() != read.size()) {
     return bad_input("objectives",
                      "has keys that are not known here; known: ttft_ms, itl_ms, tbt_ms, e2e_ms, ttft_varies, "
-                     "tbt_of_answers");
+                     "ttft_of_answers, tbt_of_answers");
   }
   return slo;
 }

@@ -11,6 +11,7 @@ TEST(SloJson, IsReadAsWritten) {
   slo.tbt = Span::us(12'500);
   for (const bool varies : {false, true}) {
     slo.ttft_varies = varies;
+    slo.ttft_of_answers = varies;
     slo.tbt_of_answers = varies;
     const auto read = parse_slo(slo_text(slo));
     ASSERT_TRUE(read) << read.error().message();

@@ -13,6 +13,7 @@ void visit_slo(V& v, S& slo) {
   v.objective("tbt_ms", slo.tbt);
   v.objective("e2e_ms", slo.e2e);
   v.if_set("ttft_varies", slo.ttft_varies);
+  v.if_set("ttft_of_answers", slo.ttft_of_answers);
   v.if_set("tbt_of_answers", slo.tbt_of_answers);
 }
 

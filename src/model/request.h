@@ -20,7 +20,9 @@ struct Slo {
   std::optional<Span> e2e;
   /// Of the strictest of several (Objectives::strictest): some of their requests have a longer TTFT than this.
   bool ttft_varies = false;
-  /// TBT is not stated: it follows from E2E and the longest of many answers (control::AnswerGaps).
+  /// Not stated: a share of E2E (control::AnswerOptions).
+  bool ttft_of_answers = false;
+  /// Not stated: it follows from E2E and the longest of many answers (control::AnswerGaps).
   bool tbt_of_answers = false;
 
   /// The limit for each single gap: if all gaps are within TBT, so is their mean.

@@ -39,7 +39,7 @@ void EcoFreq::keep(const InstanceSpec& spec) {
   newcomers_.reset();
   // Engines' reports do not say which requests' prompts a step computes, so their TTFTs are known only if equal.
   const bool same_ttft = rule_.ttft < Span::max() && !spec.slo.ttft_varies;
-  if (options_.newcomers && same_ttft) newcomers_.emplace(options_.late_tokens);
+  if (options_.newcomers && same_ttft) newcomers_.emplace(late_share(options_.late_tokens, spec.slo.ttft_of_answers));
   price_.reset();
   const Beliefs& believed = spec.beliefs;
   const bool weighs = options_.late_tokens > 0.0 && spec.role == Role::Colocated && spec.slo.gap();

@@ -75,7 +75,7 @@ struct EcoFreqOptions {
 /// made for the price alone starts no `dwell`.
 ///
 /// newcomers (with late_tokens): a request that arrives while a step runs waits for its end, and then for a step with
-/// its own prompt. Steps are short enough for such requests to meet TTFT, except for a share of late_tokens, and for
+/// its own prompt. Steps are short enough for such requests to meet TTFT, except for late_share() of them, and for
 /// those that would be late with this step at max(F) (policy::Newcomers). While idle, the clock is the lowest of F at
 /// which prompts like recent ones meet TTFT, unless park_idle. Not if requests have different TTFTs
 /// (Slo::ttft_varies), because the strictest would then count for all.

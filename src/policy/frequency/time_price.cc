@@ -32,10 +32,10 @@ constexpr double kBehind = 0.75;
 /// An instance with a higher load than this, at its highest clock, counts as full.
 constexpr double kFull = 0.95;
 
-/// With Slo::tbt_of_answers: the permitted share of late mean gaps is as many times late_tokens, up to this share
-/// (docs/decisions/0057).
-constexpr double kLateMeans = 10.0;
-constexpr double kMostLateMeans = 0.1;
+/// Objectives that follow from one for whole answers: the permitted share of what is late for them is so many times
+/// late_tokens, up to this share (docs/decisions/0057).
+constexpr double kLateOfAnswers = 10.0;
+constexpr double kMostLateOfAnswers = 0.1;
 
 /// Part of the permitted share of late gaps that is always left to the price.
 constexpr double kPricesPart = 1e-3;
@@ -48,17 +48,22 @@ std::int64_t scaled(std::int64_t count, double factor) {
   return static_cast<std::int64_t>(static_cast<double>(count) * factor);
 }
 
-bool of_answers(const Slo& slo) { return slo.tbt_of_answers && slo.mean_gap() == slo.tbt; }
+bool mean_of_answers(const Slo& slo) { return slo.tbt_of_answers && slo.mean_gap() == slo.tbt; }
 
 }  // namespace
+
+double late_share(double late_tokens, bool of_answers) {
+  return of_answers ? std::max(late_tokens, std::min(kLateOfAnswers * late_tokens, kMostLateOfAnswers)) : late_tokens;
+}
 
 TimePrice::TimePrice(std::span<const MegaHertz> clocks, double late_tokens, const InstanceSpec& spec, Span clock_delay)
     : clocks_(clocks.begin(), clocks.end()),
       late_tokens_(late_tokens),
       itl_(spec.slo.itl.value_or(Span::max())),
       mean_gap_(spec.slo.mean_gap().value_or(Span::max())),
-      of_answers_(of_answers(spec.slo)),
+      mean_of_answers_(mean_of_answers(spec.slo)),
       ttft_(spec.slo.ttft.value_or(Span::max())),
+      first_of_answers_(spec.slo.ttft_of_answers),
       clock_delay_(clock_delay),
       latency_(spec.beliefs.latency),
       power_(spec.beliefs.power),
@@ -100,7 +105,7 @@ void TimePrice::hold_mean_gap_to(const Slo& slo) {
   const Span gap = slo.mean_gap().value();
   borne_.scale(gap.seconds() / mean_gap_.seconds());
   mean_gap_ = gap;
-  of_answers_ = of_answers(slo);
+  mean_of_answers_ = mean_of_answers(slo);
 }
 
 void TimePrice::weigh(const StepShape& shape, Costs& costs) const {
@@ -281,10 +286,6 @@ bool TimePrice::full_within_mean(const StepShape& fullest, std::size_t price, do
   return latency_->step_time(shape, clocks_[full_choices_.at(price)]) <= mean_gap_;
 }
 
-double TimePrice::late_means() const {
-  return of_answers_ ? std::max(late_tokens_, std::min(kLateMeans * late_tokens_, kMostLateMeans)) : late_tokens_;
-}
-
 double TimePrice::set_floor(double gaps) {
   const auto late = [&](std::size_t c) {
     return (recent_.raised_late[c] + older_.raised_late[c]) / std::max(gaps, 1.0);
@@ -333,8 +334,8 @@ void TimePrice::set_price(Instant now) {
   };
   const double by_gaps = slower(recent_.late + older_.late + unknown, gaps + unknown, set_floor(gaps));
   const double by_prompts = slower(recent_.late_prompts + older_.late_prompts, prompts, late_tokens_);
-  const double by_means = grown_to(borne_, late_means());
-  const double by_first_tokens = grown_to(first_borne_, late_tokens_);
+  const double by_means = grown_to(borne_, late_share(late_tokens_, mean_of_answers_));
+  const double by_first_tokens = grown_to(first_borne_, late_share(late_tokens_, first_of_answers_));
   const Work& fuller = recent_.fullest_s >= older_.fullest_s ? recent_ : older_;
   if (fuller.fullest_s > 0.0) {
     weigh(fuller.fullest, full_);

@@ -12,6 +12,10 @@
 
 namespace wattle::policy {
 
+/// The share of first tokens or mean gaps that may be late. `of_answers`: their objective follows from one for whole
+/// answers, of which few need all of both: more may be late.
+[[nodiscard]] double late_share(double late_tokens, bool of_answers);
+
 /// A step with a long prompt exceeds slo.itl at any clock and makes one gap late for each running request. A lower
 /// clock costs little in that step itself; but requests stay longer, so more of them are running when such a step
 /// comes. By Little's law the quantity that counts is the mean step time, each step weighted by the requests that wait
@@ -21,9 +25,9 @@ namespace wattle::policy {
 ///
 /// The price is the lowest with which the steps of the last one to two minutes would have made at most a share of
 /// `late_tokens` of gaps, of first tokens and of answers' mean gaps late, in addition to those late at the highest
-/// clock (mean gaps are approximated by means over as many steps as an answer has tokens; with Slo::tbt_of_answers more
-/// of them may be late, because few answers are long enough to be late for that). If none would be late, steps
-/// run at their least energy, but never so slowly that the instance could not sustain its load.
+/// clock (mean gaps are approximated by means over as many steps as an answer has tokens; late_share() of those whose
+/// objective follows from one for whole answers). If none would be late, steps run at their least energy, but never so
+/// slowly that the instance could not sustain its load.
 ///
 /// A step with a prompt that has to run faster than the one before begins at that one's clock, and its gaps are late if
 /// it cannot be raised in time. All steps run at least at the lowest clock from which that would have made no more than
@@ -144,18 +148,17 @@ class TimePrice {
   /// Whether gaps with steps like the newest one meet the objective for their mean at this price, or would not at any.
   [[nodiscard]] bool newest_within_mean(std::size_t price) const;
   void note_answer(double steps, double seconds, double at_max_s);
-  /// The share of answers' mean gaps that may be late.
-  [[nodiscard]] double late_means() const;
   void set_price(Instant now);
   /// Sets the lowest clock; returns the share of late gaps that it leaves to the price.
   [[nodiscard]] double set_floor(double gaps);
 
   std::vector<MegaHertz> clocks_;
   double late_tokens_;
-  Span itl_;                 ///< of each gap; max(): none
-  Span mean_gap_;            ///< of an answer's mean
-  bool of_answers_ = false;  ///< mean_gap_ follows from an objective for whole answers
+  Span itl_;              ///< of each gap; max(): none
+  Span mean_gap_;         ///< of an answer's mean
+  bool mean_of_answers_;  ///< mean_gap_ follows from an objective for whole answers
   Span ttft_;
+  bool first_of_answers_;  ///< the same for ttft_
   Span clock_delay_;
   const LatencyModel* latency_;
   const PowerModel* power_;

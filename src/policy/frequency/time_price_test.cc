@@ -294,6 +294,32 @@ TEST(TimePrice, WhoWaitsForAFirstTokenWaitsLongerWhereStepsAre) {
   EXPECT_EQ(clock(145), kHigh);
 }
 
+TEST(TimePrice, MoreFirstTokensMayBeLateForWhatIsOnlyAShareOfAWholeAnswer) {
+  // One prompt in 40 has waited 120 ms.
+  const auto clock = [](bool of_answers) {
+    Slo slo = gaps({}, Span::ms(100));
+    slo.ttft = Span::ms(145);
+    slo.ttft_of_answers = of_answers;
+    Running running(slo, 0.005, 0.0);
+    running.at_high = true;
+    MegaHertz last;
+    for (int i = 0; i < 600; ++i) {
+      running.waited = i % 40 == 0 ? Span::ms(120) : Span::ms(20);
+      last = running.run(10, 10, 100);
+    }
+    return last;
+  };
+  EXPECT_EQ(clock(false), kHigh);
+  EXPECT_EQ(clock(true), kLow);
+}
+
+TEST(TimePrice, TenTimesAsMuchMayBeLateForWholeAnswers) {
+  EXPECT_EQ(late_share(0.005, false), 0.005);
+  EXPECT_EQ(late_share(0.005, true), 0.05);
+  EXPECT_EQ(late_share(0.04, true), 0.1);
+  EXPECT_EQ(late_share(0.3, true), 0.3);
+}
+
 TEST(TimePrice, StepsWithPromptsAreHeldToTheMeanGapAsSoonAsGapsAreAsLong) {
   Running running(gaps({}, Span::ms(30)), 0.01, 0.1);
   running.run(2'000, 4, 0);
