@@ -44,8 +44,9 @@ constexpr double kPricesPart = 1e-3;
 /// as batches that differ by one request change their clocks at prices that differ so little.
 double share(double place) { return std::exp2(15.5 * place - 12.0); }
 
-std::int64_t scaled(std::int64_t count, double factor) {
-  return static_cast<std::int64_t>(static_cast<double>(count) * factor);
+template <typename Count>
+Count scaled(Count count, double factor) {
+  return static_cast<Count>(static_cast<double>(count) * factor);
 }
 
 bool mean_of_answers(const Slo& slo) { return slo.tbt_of_answers && slo.mean_gap() == slo.tbt; }
@@ -227,9 +228,11 @@ void TimePrice::note(Instant now) {
   }
   recent_.took += weight * step_.seconds[clock_];
   recent_.at_max += weight * step_.seconds.back();
-  recent_.load_at_max += steps * (step_.seconds.back() - fixed_part(clocks_.size() - 1).seconds);
+  const std::size_t top = clocks_.size() - 1;
+  const Part fixed_at_top = fixed_part(top);
+  recent_.load_at_max += steps * (step_.seconds[top] - fixed_at_top.seconds);
   if (requests_ > 1) {
-    const Part fixed = fixed_part(clock_);
+    const Part fixed = clock_ == top ? fixed_at_top : fixed_part(clock_);
     recent_.shared_s += steps * fixed.seconds;
     recent_.shared_ws += steps * fixed.effort;
   }
@@ -278,11 +281,9 @@ void TimePrice::note_answer(double steps, double seconds, double at_max_s) {
 
 bool TimePrice::full_within_mean(const StepShape& fullest, std::size_t price, double more) const {
   StepShape shape = fullest;
-  const auto grown = [&](auto& of) {
-    of = static_cast<std::remove_reference_t<decltype(of)>>(static_cast<double>(of) * std::max(more, 1.0));
-  };
-  grown(shape.decode_requests);
-  grown(shape.decode_kv_tokens);
+  const double grown = std::max(more, 1.0);
+  shape.decode_requests = scaled(shape.decode_requests, grown);
+  shape.decode_kv_tokens = scaled(shape.decode_kv_tokens, grown);
   return latency_->step_time(shape, clocks_[full_choices_.at(price)]) <= mean_gap_;
 }
 

@@ -85,8 +85,8 @@ class TimePrice {
     double took = 0.0;
     double at_max = 0.0;       ///< at the highest clock
     double load_at_max = 0.0;  ///< its part that grows with the load, in seconds of steps
-    std::array<double, kPrices>
-        at{};  ///< at the clock of the first price; then each price's difference to the one before
+    /// At the clock of the first price; then each price's difference to the one before.
+    std::array<double, kPrices> at{};
     std::vector<double> raised_late;  ///< by floor_: gaps late even if raised to the highest clock
     // The longest full step with decodes, by its time at the highest clock; 0: there was none.
     double fullest_s = 0.0;
