@@ -168,7 +168,7 @@ Result<std::vector<FlagText>> engine_flags(const Part& part) {
 }
 
 /// Quoted so that a shell takes it as one word.
-std::string quoted(std::string_view value) {
+std::string in_quotes(std::string_view value) {
   std::string text = "'";
   for (const char c : value) text += c == '\'' ? "'\\''" : std::string(1, c);
   return text + "'";
@@ -339,7 +339,7 @@ std::string Deployment::effective_text() const {
   std::string text;
   const auto add = [&](const std::string& process, const std::vector<FlagText>& flags) {
     text += "wattle " + process;
-    for (const FlagText& flag : flags) text += fmt::format(" \\\n  {}={}", flag.name, quoted(flag.value));
+    for (const FlagText& flag : flags) text += fmt::format(" \\\n  {}={}", flag.name, in_quotes(flag.value));
     text += "\n\n";
   };
   add("gateway", gateway());

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "config/checkpoint_formats.h"
 #include "config/load.h"
 #include "config/model_config.h"
 #include "config/records.h"

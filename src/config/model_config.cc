@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 #include <utility>
+
+#include "config/checkpoint_formats.h"
+#include "config/python_json.h"
 
 namespace wattle::config {
 
@@ -25,10 +27,15 @@ bool ties_embeddings(const std::string& type) {
          one_of(type, {"opt", "bloom", "gpt2", "gpt_neo", "falcon", "RefinedWeb", "RefinedWebModel", "gpt_bigcode",
                        "starcoder2", "cohere", "cohere2", "mpt", "smollm3", "phi3small", "minicpm", "minicpm3"});
 }
-bool has_plain_ffn(const std::string& type, const std::string& activation) {
-  return one_of(activation, {"relu", "relu2", "xielu"}) ||
-         one_of(type, {"opt", "bloom", "gpt2", "gpt_neo", "gpt_neox", "gptj", "falcon", "RefinedWeb", "RefinedWebModel",
-                       "phi", "gpt_bigcode", "starcoder2", "mpt", "codegen", "nemotron"});
+bool has_plain_ffn(const std::string& type) {
+  return one_of(type,
+                {"opt", "bloom", "gpt2", "gpt_neo", "gpt_neox", "gptj", "falcon", "RefinedWeb", "phi", "mpt", "codegen",
+                 "gpt_bigcode", "nemotron", "starcoder2", "persimmon", "arcee", "apertus", "RefinedWebModel"});
+}
+bool has_gated_ffn(const std::string& type) {
+  return type == "phi3small" || std::ranges::any_of(std::initializer_list<const char*>{"llama", "mistral", "mixtral",
+                                                                                       "gemma", "qwen", "bitnet"},
+                                                    [&](const char* of) { return type.starts_with(of); });
 }
 
 /// Values that published checkpoints leave to their model class, where these are not what other classes take.
@@ -72,6 +79,9 @@ constexpr NotModelled kNotModelled[] = {
     {"cross_attention_layers", kNoAttention},
     {"state_size", kNoAttention},             // Mamba
     {"attention_hidden_size", kNoAttention},  // RWKV
+    {"decay_low_rank_dim", kNoAttention},     // RWKV-7
+    {"hybrid_block_layout", kNoAttention},    // Apriel
+    {"ssm_cfg", kNoAttention},
     {"block_configs", kDiffer},
     {"num_key_value_heads_per_layer", kDiffer},
     {"hybrid_layer_pattern", kDiffer},
@@ -94,16 +104,19 @@ class ConfigReader {
 
   Result<Document> read() {
     not_modelled();
-    const std::int64_t layers = needed("layers", {"num_hidden_layers", "n_layer", "num_layers", "n_layers"});
-    const std::int64_t hidden = needed("hidden", {"hidden_size", "n_embd", "d_model"});
+    layers_ = needed("layers", {"num_hidden_layers", "n_layer", "num_layers", "n_layers"});
+    const std::int64_t hidden = needed("hidden", {"hidden_size", "n_embd", "n_embed", "d_model"});
     const std::int64_t heads = needed("heads", {"num_attention_heads", "n_head", "n_heads", "num_heads"});
     needed("vocab", {"vocab_size", "padded_vocab_size"});
+    if (number({"word_embed_proj_dim"}).value_or(hidden) != hidden) {
+      (void)wrong("word_embed_proj_dim", "other than hidden_size is not modelled");
+    }
     if (problem_) return std::unexpected(*problem_);
-    if (heads < 1 || layers < 1 || hidden < 1)
+    if (heads < 1 || layers_ < 1 || hidden < 1)
       return wrong("num_attention_heads", "must be at least 1, as layers and width");
     attention(hidden, heads);
-    windows(layers);
-    experts(layers, ffn(hidden));
+    windows();
+    experts(ffn(hidden));
     add("gated_ffn", !plain_ffn());
     const Json* const tied = find({"tie_word_embeddings"}, whole_);
     add("tied_embeddings", tied != nullptr && tied->is_boolean() ? tied->get<bool>() : ties_embeddings(type_));
@@ -197,6 +210,8 @@ class ConfigReader {
     if (masked || type_.find("bert") != std::string::npos || type_.starts_with("clip") || type_.starts_with("siglip")) {
       return (void)wrong("model_type", fmt::format("\"{}\" is of an encoder, which is not modelled", type_));
     }
+    if (type_ == "jetmoe")
+      return (void)wrong("model_type", "\"jetmoe\" has experts in attention, which are not modelled");
     const bool listed = find({"layer_types"}, text_) != nullptr;
     for (const auto& [key, value] : text_.items()) {
       const auto* const known = std::ranges::find_if(kNotModelled, [&](const NotModelled& n) { return key == n.key; });
@@ -234,7 +249,8 @@ class ConfigReader {
       const auto stated = number({"num_key_value_heads", "num_kv_heads", "n_head_kv", "kv_n_heads", "n_kv_heads",
                                   "num_query_groups", "num_attention_groups"});
       // Falcon-7B states as many as heads beside it.
-      const bool single = is_true("multi_query") && !is_true("new_decoder_architecture");
+      const bool single = (is_true("multi_query") && !is_true("new_decoder_architecture")) ||
+                          text_of(text_, "attn_type") == "multiquery_attention";  // MPT
       add("kv_heads", single ? 1 : stated.value_or(heads));
     }
     const auto width = number({"head_dim", "attention_head_dim", "kv_channels"});
@@ -243,9 +259,9 @@ class ConfigReader {
     add("head_dim", width.value_or(hidden / heads));
   }
 
-  void windows(std::int64_t layers) {
+  void windows() {
     const std::int64_t window = number({"sliding_window"}).value_or(0);
-    std::int64_t windowed = window > 0 ? layers : 0;
+    std::int64_t windowed = window > 0 ? layers_ : 0;
     if (const Json* const types = find({"layer_types"}, text_); types != nullptr && types->is_array()) {
       windowed = 0;
       for (const Json& type : *types) {
@@ -261,9 +277,10 @@ class ConfigReader {
                used != nullptr ? *used == Json(false) : type_.starts_with("qwen")) {
       windowed = 0;
     } else if (const auto full = number({"max_window_layers"}); full && window > 0) {
-      windowed = std::max<std::int64_t>(0, layers - *full);
-    } else if (const auto pattern = number({"sliding_window_pattern"}); pattern && *pattern > 0) {
-      windowed = window > 0 ? layers - layers / *pattern : 0;  // every such last layer has full attention
+      windowed = std::max<std::int64_t>(0, layers_ - *full);
+    } else if (const auto pattern = number({"sliding_window_pattern", "global_attn_every_n_layers"});
+               pattern && *pattern > 0) {
+      windowed = window > 0 ? layers_ - layers_ / *pattern : 0;  // every such last layer has full attention
     }
     const std::int64_t longest = number({"max_position_embeddings"}).value_or(window + 1);
     if (windowed > 0 && window > 0 && window < longest) {  // Phi-4-mini's is longer than any request
@@ -273,11 +290,12 @@ class ConfigReader {
   }
 
   bool plain_ffn() {
+    if (has_plain_ffn(type_) || has_gated_ffn(type_)) return has_plain_ffn(type_);
+    // There are FFNs of two and of three matrices with these, which only the model class says.
     const Json* const stated = find({"hidden_act", "hidden_activation", "activation_function"}, text_);
     const std::string activation = stated != nullptr && stated->is_string() ? stated->get<std::string>() : "";
-    if (has_plain_ffn(type_, activation)) return true;
-    // There are FFNs of two and of three matrices with GELU, which only the model class says.
-    if (activation.find("gelu") != std::string::npos && !type_.starts_with("gemma") && type_ != "phi3small") {
+    if (activation.find("gelu") != std::string::npos || activation.find("relu") != std::string::npos ||
+        activation == "xielu") {
       (void)wrong("hidden_act", fmt::format("\"{}\" leaves to the class of model_type \"{}\", which is not known "
                                             "here, whether the FFN is gated; write an LLM file",
                                             activation, type_));
@@ -289,13 +307,14 @@ class ConfigReader {
     const auto dense = number({"intermediate_size_mlp", "intermediate_size", "ff_intermediate_size", "ffn_dim",
                                "n_inner", "ffn_hidden_size"});
     if (!dense && !plain_ffn()) (void)wrong("intermediate_size", "is missing");
-    // The first Qwen states the width of both its gated matrices together.
-    const std::int64_t width = dense.value_or(4 * hidden) / (type_ == "qwen" ? 2 : 1);
+    // The first Qwen and Molmo state the width of both their gated matrices together.
+    const std::int64_t times = number({"expansion_ratio"}).value_or(4);  // MPT
+    const std::int64_t width = dense.value_or(times * hidden) / (one_of(type_, {"qwen", "molmo"}) ? 2 : 1);
     add("ffn", width);
     return width;
   }
 
-  void experts(std::int64_t layers, std::int64_t ffn) {
+  void experts(std::int64_t ffn) {
     const auto count = number({"n_routed_experts", "num_local_experts", "num_experts", "moe_num_experts"});
     if (count && *count <= 1) return;
     if (!count) return unread_experts();
@@ -309,7 +328,7 @@ class ConfigReader {
     const std::int64_t width = own.value_or(ffn);
     if (width != ffn) add("moe_ffn", width);
     add("shared_experts", shared_experts(width, ffn));
-    add("dense_layers", dense_layers(layers));
+    add("dense_layers", dense_layers());
     unread_experts();
   }
   std::int64_t shared_experts(std::int64_t width, std::int64_t ffn) {
@@ -325,15 +344,16 @@ class ConfigReader {
     }
     return width > 0 ? beside / width : 0;
   }
-  std::int64_t dense_layers(std::int64_t layers) {
+  std::int64_t dense_layers() {
     std::int64_t dense =
-        number({"first_k_dense_replace", "moe_layer_start_index", "moe_layer_num_skipped"}).value_or(0);
+        number({"first_k_dense_replace", "num_dense_layers", "moe_layer_start_index", "moe_layer_num_skipped"})
+            .value_or(0);
     if (const auto last = number({"moe_layer_end_index"}); last && *last >= 0) {
-      dense += std::max<std::int64_t>(0, layers - 1 - *last);
+      dense += std::max<std::int64_t>(0, layers_ - 1 - *last);
     }
     const bool llama4 = type_.starts_with("llama4");
     if (const auto step = number({llama4 ? "interleave_moe_layer_step" : "decoder_sparse_step"}); step && *step > 1) {
-      dense = layers - layers / *step;
+      dense = layers_ - layers_ / *step;
     }
     if (const auto each = text_.find("moe_layer_freq"); each != text_.end() && each->is_array()) {
       dense = std::ranges::count(*each, Json(0));
@@ -356,76 +376,24 @@ class ConfigReader {
     }
   }
 
-  /// As engines serve it: 32 bits are loaded as 16.
   void formats() {
-    const Json* const found = find({"quantization_config", "compression_config"}, whole_);
-    if (found == nullptr || !found->is_object()) return add("dtype", std::string("bf16"));
-    const std::string format = format_of(*found);
-    if (format.empty()) {
-      std::string stated;
-      for (const char* key : {"quant_method", "bits", "quant_algo", "format"}) {
-        if (found->contains(key))
-          stated += fmt::format("{}{} {}", stated.empty() ? "" : ", ", key, (*found)[key].dump());
-      }
-      return (void)wrong("quantization_config",
-                         fmt::format("({}) is not modelled; fp8, nvfp4, mxfp4 and 4-bit integers are", stated));
+    const bool dense = std::ranges::none_of(out_.entries, [](const Entry& e) { return e.key == "experts"; });
+    const bool nested = text_.contains("quantization_config");
+    const auto read = checkpoint_formats(nested ? text_ : whole_, layers_, dense, out_.file);
+    if (!read) {
+      if (!problem_) problem_ = read.error();
+      return;
     }
-    const bool attention = leaves_out_attention(*found);
-    const bool experts = std::ranges::any_of(out_.entries, [](const Entry& e) { return e.key == "experts"; });
-    add("dtype", experts && attention ? std::string("bf16") : format);
-    if (experts && attention) {
-      add("expert_dtype", format);
-    } else if (attention) {
-      add("attention_dtype", std::string("bf16"));
-    }
-  }
-  /// Of the text part: attention of image or audio encoders is not converted in many checkpoints. A few layers by
-  /// their numbers are not counted.
-  bool leaves_out_attention(const Json& config) {
-    std::set<std::string> by_number;
-    for (const char* key : {"modules_to_not_convert", "ignore", "exclude_modules", "ignored_layers"}) {
-      const auto list = config.find(key);
-      if (list == config.end() || !list->is_array()) continue;
-      for (const Json& module : *list) {
-        const std::string name = module.is_string() ? module.get<std::string>() : "";
-        const auto has = [&](const char* part) { return name.find(part) != std::string::npos; };
-        if (!has("self_attn") || has("vision") || has("visual") || has("audio")) continue;
-        const auto digit = name.find("layers.") == std::string::npos ? name.npos : name.find("layers.") + 7;
-        if (digit >= name.size() || std::isdigit(static_cast<unsigned char>(name[digit])) == 0) return true;
-        by_number.insert(name.substr(digit, name.find_first_not_of("0123456789", digit) - digit));
-      }
-    }
-    const auto layers = number({"num_hidden_layers", "n_layer", "num_layers", "n_layers"}).value_or(1);
-    return 2 * static_cast<std::int64_t>(by_number.size()) >= layers;
-  }
-  static std::string format_of(const Json& config) {
-    const std::string method = text_of(config, "quant_method");
-    if (method == "fp8" || method == "fbgemm_fp8" || method == "mxfp4") return method == "mxfp4" ? "mxfp4" : "fp8";
-    if (one_of(method, {"awq", "gptq", "auto-round"})) return config.value("bits", Json(4)) == Json(4) ? "int4" : "";
-    if (method == "modelopt") {
-      const std::string algorithm = text_of(config, "quant_algo");
-      return algorithm == "FP8" ? "fp8" : algorithm == "NVFP4" ? "nvfp4" : "";
-    }
-    const auto groups = config.find("config_groups");
-    if (method != "compressed-tensors" || groups == config.end() || groups->empty() || !groups->is_object()) return "";
-    std::set<std::string> formats;
-    for (const Json& group : *groups) {
-      formats.insert(group.is_object() ? format_of_weights(group.value("weights", Json())) : "");
-    }
-    return formats.size() == 1 ? *formats.begin() : "";
-  }
-  static std::string format_of_weights(const Json& weights) {
-    if (!weights.is_object()) return "";
-    const bool real = weights.value("type", Json()) == Json("float");
-    const Json bits = weights.value("num_bits", Json());
-    if (bits == Json(8)) return real ? "fp8" : "";
-    if (bits != Json(4)) return "";
-    return !real ? "int4" : weights.value("group_size", Json()) == Json(32) ? "mxfp4" : "nvfp4";
+    add("dtype", !dense && read->attention_kept ? std::string("bf16") : read->weights);
+    if (!dense && read->attention_kept) add("expert_dtype", read->weights);
+    if (dense && read->attention_kept) add("attention_dtype", std::string("bf16"));
+    if (!read->kv_cache.empty()) add("kv_dtype", read->kv_cache);
   }
 
   const Json& whole_;
   const Json text_;
   std::string type_;
+  std::int64_t layers_ = 0;
   std::set<std::string, std::less<>> read_;  ///< keys of text_
   Document out_;
   std::optional<Error> problem_;
@@ -434,24 +402,9 @@ class ConfigReader {
 }  // namespace
 
 Result<Document> parse_model_config(std::string_view text, const std::string& file) {
-  const Json json = Json::parse(text, nullptr, false);
+  const Json json = parse_python_json(text);
   if (!json.is_object()) return bad_input(file + ":1", "is no JSON object");
   return ConfigReader(json, file).read();
-}
-
-Result<std::string> with_modelopt_formats(const std::string& config, const std::string& formats,
-                                          const std::string& formats_file) {
-  Json json = Json::parse(config, nullptr, false);
-  if (!json.is_object() || json.contains("quantization_config")) return config;
-  const Json stated = Json::parse(formats, nullptr, false);
-  const auto inner = stated.is_object() ? stated.find("quantization") : stated.end();
-  if (!stated.is_object() || inner == stated.end() || !inner->is_object()) {
-    return bad_input(formats_file, "is no JSON object with an object \"quantization\"");
-  }
-  if (!inner->contains("quant_algo") || (*inner)["quant_algo"].is_null()) return config;  // a KV cache's format alone
-  json["quantization_config"] = *inner;
-  json["quantization_config"]["quant_method"] = "modelopt";
-  return json.dump();
 }
 
 }  // namespace wattle::config

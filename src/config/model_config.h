@@ -19,9 +19,4 @@ namespace wattle::config {
 /// that is missing, layers and number formats that the engine model does not know.
 [[nodiscard]] Result<Document> parse_model_config(std::string_view text, const std::string& file);
 
-/// TensorRT Model Optimizer writes number formats into a file beside config.json, hf_quant_config.json; newer versions
-/// write them into both. `config` with the formats of that file, unless it states its own.
-[[nodiscard]] Result<std::string> with_modelopt_formats(const std::string& config, const std::string& formats,
-                                                        const std::string& formats_file);
-
 }  // namespace wattle::config

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "config/checkpoint_formats.h"
 #include "config/load.h"
 #include "config/locate.h"
 #include "config/reference.h"
@@ -149,6 +150,30 @@ const Published kPublished[] = {
     {"gpt-neo-2.7b", 2.65, 327680,
      R"({"model_type":"gpt_neo","hidden_size":2560,"intermediate_size":null,"num_heads":20,"num_layers":32,
          "vocab_size":50257,"activation_function":"gelu_new"})"},
+    {"molmo-7b-d", 7.61, 57344,
+     R"({"model_type":"molmo","hidden_size":3584,"intermediate_size":37888,"num_attention_heads":28,
+         "num_key_value_heads":4,"num_hidden_layers":28,"vocab_size":152064,"tie_word_embeddings":false})"},
+    {"bitnet-2b", 2.41, 76800,  // gated, with an activation that others have in plain FFNs
+     R"({"model_type":"bitnet","hidden_size":2560,"intermediate_size":6912,"num_attention_heads":20,
+         "num_key_value_heads":5,"num_hidden_layers":30,"vocab_size":128256,"hidden_act":"relu2",
+         "tie_word_embeddings":true})"},
+    {"prosparse-llama-2-7b", 6.74, 524288,
+     R"({"model_type":"llama","hidden_size":4096,"intermediate_size":11008,"num_attention_heads":32,
+         "num_hidden_layers":32,"vocab_size":32000,"hidden_act":"relu"})"},
+    {"afm-4.5b", 4.62, 73728,
+     R"({"model_type":"arcee","hidden_size":2560,"intermediate_size":18432,"num_attention_heads":20,
+         "num_key_value_heads":4,"head_dim":128,"num_hidden_layers":36,"vocab_size":128004,"hidden_act":"relu2",
+         "tie_word_embeddings":false})"},
+    {"bloom-7b1", 7.07, 491520,
+     R"({"model_type":"bloom","n_embed":4096,"num_attention_heads":32,"n_layer":30,"vocab_size":250880})"},
+    {"a model of MPT's class", 3.46, 16384,
+     R"({"model_type":"mpt","d_model":4096,"expansion_ratio":2,"n_heads":32,"n_layers":32,"vocab_size":50432,
+         "attn_config":{"attn_type":"multiquery_attention"}})"},
+    {"trinity-mini", 26.1, 65536,  // two layers without experts
+     R"({"model_type":"afmoe","hidden_size":2048,"intermediate_size":6144,"num_attention_heads":32,
+         "num_key_value_heads":4,"head_dim":128,"num_hidden_layers":32,"vocab_size":200192,"num_experts":128,
+         "num_experts_per_tok":8,"num_shared_experts":1,"moe_intermediate_size":1024,"num_dense_layers":2,
+         "sliding_window":2048,"global_attn_every_n_layers":4,"tie_word_embeddings":false})"},
     {"grok-2", 269.5, 262144,
      R"({"hidden_size":8192,"intermediate_size":32768,"moe_intermediate_size":16384,"num_attention_heads":64,
          "num_key_value_heads":8,"head_dim":128,"num_hidden_layers":64,"vocab_size":131072,"num_local_experts":8,
@@ -185,22 +210,44 @@ TEST(ModelConfig, NamesWhatIsMissingOrNotModelled) {
         R"("full_attention_interval":4)", R"("linear_attn_config":{})", R"("attn_type_list":[1,0])"}) {
     EXPECT_NE(refused(whole + "," + hybrid + "}").find("layers without attention"), std::string::npos) << hybrid;
   }
-  for (const char* other :
-       {R"("layer_group_size":8)", R"("state_size":16)", R"("attention_hidden_size":2560)", R"("block_configs":[{}])",
-        R"("num_key_value_heads_per_layer":[4,4])", R"("hybrid_layer_pattern":[0,1])",
-        R"("cross_attention_layers":[3])", R"("hidden_size_per_layer_input":256)", R"("parallel_attn_mlp_res":true)",
-        R"("is_encoder_decoder":true)", R"("num_key_value_heads":[4,8])", R"("type_vocab_size":1)",
-        R"("architectures":["MPNetForMaskedLM"])", R"("use_cla":true)", R"("num_kv_shared_layers":15)",
-        R"("global_head_dim":512)", R"("num_experts":8,"num_experts_per_tok":2,"moe_layer_freq":2)",
-        R"("num_experts":8,"num_experts_per_tok":2,"zero_expert_num":256)",
-        R"("num_experts":8,"num_experts_per_tok":2,"shared_expert_intermediate_size":11009)"}) {
+  for (const char* other : {R"("layer_group_size":8)",
+                            R"("state_size":16)",
+                            R"("attention_hidden_size":2560)",
+                            R"("block_configs":[{}])",
+                            R"("num_key_value_heads_per_layer":[4,4])",
+                            R"("hybrid_layer_pattern":[0,1])",
+                            R"("cross_attention_layers":[3])",
+                            R"("hidden_size_per_layer_input":256)",
+                            R"("parallel_attn_mlp_res":true)",
+                            R"("is_encoder_decoder":true)",
+                            R"("num_key_value_heads":[4,8])",
+                            R"("type_vocab_size":1)",
+                            R"("architectures":["MPNetForMaskedLM"])",
+                            R"("use_cla":true)",
+                            R"("num_kv_shared_layers":15)",
+                            R"("global_head_dim":512)",
+                            R"("hybrid_block_layout":["t","m2"])",
+                            R"("decay_low_rank_dim":96)",
+                            R"("word_embed_proj_dim":512)",
+                            R"("num_experts":8,"num_experts_per_tok":2,"moe_layer_freq":2)",
+                            R"("num_experts":8,"num_experts_per_tok":2,"zero_expert_num":256)",
+                            R"("num_experts":8,"num_experts_per_tok":2,"shared_expert_intermediate_size":11009)"}) {
     EXPECT_NE(refused(whole + "," + other + "}").find("not modelled"), std::string::npos) << other;
   }
   for (const char* encoder : {"bert", "modernbert", "xlm-roberta", "clip_text_model"}) {
     const std::string json = R"({"model_type":")" + std::string(encoder) + whole.substr(begins.find("llama") + 5);
     EXPECT_NE(refused(json + "}").find("is of an encoder"), std::string::npos) << json << refused(json + "}");
   }
-  EXPECT_NE(refused(whole + R"(,"hidden_act":"gelu_new"})").find("whether the FFN is gated"), std::string::npos);
+  const std::string unknown = R"({"model_type":"new")" + whole.substr(whole.find(','));
+  for (const char* activation : {"gelu_new", "relu2"}) {
+    const std::string json = unknown + R"(,"hidden_act":")" + activation + "\"}";
+    EXPECT_NE(refused(json).find("whether the FFN is gated"), std::string::npos) << json << refused(json);
+  }
+  EXPECT_EQ(refused(whole + R"(,"hidden_act":"gelu_new"})"), "accepted") << "llama's is gated with any activation";
+  EXPECT_NE(refused(R"({"model_type":"jetmoe")" + whole.substr(whole.find(',')) + "}").find("experts in attention"),
+            std::string::npos);
+  EXPECT_EQ(refused(whole + R"(,"time_step_limit":[-Infinity,Infinity],"note":"a \" Infinity","x":NaN})"), "accepted")
+      << "as Python writes them";
   EXPECT_EQ(refused(whole + R"(,"hidden_act":"silu","num_kv_shared_layers":0,"moe_layer_freq":1})"), "accepted");
   EXPECT_NE(refused(R"({"hidden_size":4000,"num_attention_heads":96,"num_hidden_layers":2,"vocab_size":9,
                         "intermediate_size":10})")
@@ -280,6 +327,13 @@ TEST(ModelConfig, NumberFormatsOfCheckpoints) {
     return format(R"({"quant_method":"compressed-tensors","config_groups":{"a":)" + eight + R"(,"b":)" + second + "}}");
   };
   EXPECT_EQ(groups(eight), Dtype::Fp8);
+  const auto nested = llm_from_text(
+      R"({"model_type":"new","text_config":{"model_type":"llama","hidden_size":4096,"num_attention_heads":32,
+          "num_hidden_layers":2,"vocab_size":32000,"intermediate_size":11008,
+          "quantization_config":{"quant_method":"awq","bits":4}}})",
+      "m/config.json");
+  ASSERT_TRUE(nested) << nested.error().message();
+  EXPECT_EQ(nested->dtype, Dtype::Int4);
   EXPECT_EQ(groups(R"({"weights":{"num_bits":4,"type":"float","group_size":16}})"), std::nullopt);
 }
 
@@ -296,8 +350,9 @@ TEST(ModelConfig, FormatsInAFileBesideIt) {
   const std::string nvfp4 = R"({"quantization":{"quant_algo":"NVFP4","exclude_modules":["lm_head"]}})";
   EXPECT_TRUE(has(read("", nvfp4), "\ndtype = \"nvfp4\""));
   EXPECT_TRUE(has(read(R"(,"quantization_config":{"quant_method":"fp8"})", nvfp4), "\ndtype = \"fp8\""));
-  EXPECT_TRUE(
-      has(read("", R"({"quantization":{"quant_algo":null,"kv_cache_quant_algo":"FP8"}})"), "\ndtype = \"bf16\""));
+  const std::string cache = read("", R"({"quantization":{"quant_algo":null,"kv_cache_quant_algo":"FP8"}})");
+  EXPECT_TRUE(has(cache, "\ndtype = \"bf16\"") && has(cache, "\nkv_dtype = \"fp8\"")) << cache;
+  EXPECT_TRUE(has(read("", nvfp4), "\nkv_dtype = \"bf16\""));
   EXPECT_TRUE(has(read("", R"({"quantization":{"quant_algo":"W4A8_AWQ"}})"), "W4A8_AWQ"));
   EXPECT_TRUE(has(read("", "[]"), "m/hf_quant_config.json"));
 }
@@ -315,6 +370,52 @@ TEST(ModelConfig, AttentionThatIsNotConvertedIsOfTheTextPart) {
   EXPECT_EQ(attention("vision_tower.vision_model.encoder.layers.0.self_attn.q_proj"), Dtype::Fp8);
   EXPECT_EQ(attention("lm_head"), Dtype::Fp8);
   EXPECT_EQ(attention("re:.*self_attn.*"), Dtype::Bf16);
+}
+
+TEST(ModelConfig, CacheFormatsThatEnginesTakeFromTheCheckpoint) {
+  const auto cache = [](const std::string& config) {
+    const auto read = llm_from_text(
+        R"({"model_type":"llama","hidden_size":4096,"num_attention_heads":32,"num_hidden_layers":2,"vocab_size":32000,
+            "intermediate_size":11008,"quantization_config":)" +
+            config + "}",
+        "m/config.json");
+    return read ? std::optional(read->kv_dtype) : std::nullopt;
+  };
+  const std::string compressed =
+      R"({"quant_method":"compressed-tensors","config_groups":{"group_0":{"weights":{"num_bits":8,"type":"float"}}})";
+  EXPECT_EQ(cache(compressed + "}"), Dtype::Bf16);
+  EXPECT_EQ(cache(compressed + R"(,"kv_cache_scheme":null})"), Dtype::Bf16);
+  EXPECT_EQ(cache(compressed + R"(,"kv_cache_scheme":{"num_bits":8,"type":"float"}})"), Dtype::Fp8);
+  EXPECT_EQ(cache(R"({"quant_method":"modelopt","quant_algo":"FP8","kv_cache_quant_algo":"FP8"})"), Dtype::Fp8);
+  EXPECT_EQ(cache(R"({"quantization":{"quant_algo":"FP8","kv_cache_quant_algo":"FP8"}})"), Dtype::Fp8);
+  EXPECT_EQ(cache(R"({"quant_method":"fp8","kv_cache_scheme":"static"})"), Dtype::Bf16) << "vLLM asks for a flag";
+}
+
+TEST(ModelConfig, PartsThatAreNotConverted) {
+  const auto with = [](const std::string& more) {
+    return R"({"model_type":"llama","hidden_size":4096,"num_attention_heads":32,"num_hidden_layers":8,
+               "vocab_size":32000,"intermediate_size":11008,)" +
+           more + "}";
+  };
+  const auto gptq = llm_from_text(
+      with(R"("quantization_config":{"quant_method":"gptq","bits":4,"dynamic":{"-:.*attn.*":{}}})"), "m/config.json");
+  ASSERT_TRUE(gptq) << gptq.error().message();
+  EXPECT_EQ(gptq->attention_dtype(), Dtype::Bf16);
+  EXPECT_EQ(gptq->dtype, Dtype::Int4);
+  const auto norms = llm_from_text(with(R"("quantization_config":{"quant_method":"fp8","modules_to_not_convert":
+      ["lm_head","re:.*post_attention_layernorm","model.layers.0.mlp.down_proj"]})"),
+                                   "m/config.json");
+  ASSERT_TRUE(norms) << norms.error().message();
+  EXPECT_EQ(norms->attention_dtype(), Dtype::Fp8);
+  EXPECT_NE(refused(with(R"("quantization_config":{"quant_method":"awq","bits":4,
+                            "modules_to_not_convert":["re:.*mlp.down_proj"]})"))
+                .find("keeps parts of the FFN"),
+            std::string::npos);
+  EXPECT_NE(
+      refused(with(R"("quantization_config":{"quant_method":"gptq","bits":4,"dynamic":{"+:.*down.*":{"bits":8}}})"))
+          .find("other widths"),
+      std::string::npos);
+  EXPECT_NE(refused(with(R"("quantization":{"group_size":64,"bits":4})")).find("MLX"), std::string::npos);
 }
 
 TEST(ModelConfig, OneLayersAttentionIsNotAllLayers) {

@@ -42,6 +42,8 @@ Result<std::string> Project::find(Kind kind, std::string_view name, const std::s
   if (name.find('/') != std::string_view::npos || name.ends_with(".toml") || name.ends_with(".json")) {
     for (const fs::path& path : {beside / name, fs::path(name)}) {
       if (fs::is_regular_file(path, ignored)) return path.string();
+      const fs::path config = path / "config.json";  // a checkpoint's folder
+      if (kind == Kind::Llm && fs::is_regular_file(config, ignored)) return config.string();
     }
     // "scenarios/x.toml" from any working directory.
     for (const fs::path& root : roots_) {
