@@ -38,10 +38,11 @@ std::vector<std::string> extrapolations(const HardwareProfile& profile, std::int
 
 std::vector<std::string> unmeasured(const GpuSpec& gpu, const LlmSpec& llm, const Parallelism& parallel) {
   // Where aiconfigurator's end-to-end samples or ML.ENERGY's runs have a row of it (src/fidelity/serving_sets.cc).
-  using Gpus = std::array<std::string_view, 3>;
+  using Gpus = std::array<std::string_view, 4>;
   constexpr Gpus kNowhere{};
-  constexpr Gpus kAll{"h100", "h200", "b200"};
+  constexpr Gpus kThree{"h100", "h200", "b200"};
   constexpr Gpus kTwo{"h200", "b200"};
+  constexpr Gpus kFour{"a100-40g", "h100", "h200", "b200"};
   std::vector<std::string> found;
   const auto note = [&](bool has, const Gpus& measured, std::string_view what) {
     if (has && std::ranges::find(measured, gpu.name) == measured.end()) {
@@ -50,13 +51,15 @@ std::vector<std::string> unmeasured(const GpuSpec& gpu, const LlmSpec& llm, cons
   };
   const bool four = four_bits(llm.dtype) || four_bits(llm.attention_dtype()) || four_bits(llm.expert_dtype());
   const bool eight = llm.dtype == Dtype::Fp8 || llm.attention_dtype() == Dtype::Fp8 || llm.expert_dtype() == Dtype::Fp8;
+  note(llm.experts > 1, kFour, "a mixture of experts");
+  note(llm.kv_dtype == Dtype::Fp8, kThree, "an 8-bit KV cache");
   note(llm.latent_attention(), kTwo, "latent attention");
-  note(llm.windowed_layers > 0, kAll, "sliding-window attention");
-  note(four, kAll, "4-bit weights");
+  note(llm.windowed_layers > 0, kThree, "sliding-window attention");
+  note(four, kThree, "4-bit weights");
   note(eight && gpu.fp8_flops_per_s <= 0.0, kNowhere, "8-bit weights without units for them");
   note(llm.expert_skew > 0.0, kNowhere, "experts chosen unevenly (expert_skew)");
   note(parallel.pipeline > 1, kNowhere, "pipeline parallelism");
-  note(parallel.expert > 1, kAll, "expert parallelism");
+  note(parallel.expert > 1, kThree, "expert parallelism");
   note(parallel.data > 1, kTwo, "data parallelism");
   return found;
 }

@@ -269,6 +269,14 @@ TEST(Unmeasured, NamesWhatNoRowHas) {
   EXPECT_TRUE(unmeasured(gpu, latent(), 8).empty());
   gpu.name = "h100";
   EXPECT_EQ(unmeasured(gpu, latent(), 8).size(), 1U);
+  LlmSpec eight_bit_cache;
+  eight_bit_cache.kv_dtype = Dtype::Fp8;
+  EXPECT_TRUE(unmeasured(gpu, eight_bit_cache, 8).empty());
+  gpu.name = "a100-40g";
+  EXPECT_TRUE(unmeasured(gpu, mixture(), 8).empty());
+  gpu.name = "a100-80g";
+  EXPECT_EQ(unmeasured(gpu, mixture(), 8).size(), 1U);
+  EXPECT_EQ(unmeasured(gpu, eight_bit_cache, 8).size(), 1U);
 }
 
 double all_reduce_seconds(const GpuSpec& gpu, std::int32_t gpus, double bytes, double exponent, double pass_s = 0.0) {
