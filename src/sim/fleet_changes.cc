@@ -49,19 +49,16 @@ void Simulation::apply_fault(const Event& event) {
 void Simulation::limit_clock(const Event& event) {
   const auto there = index_.find(event.instance);
   if (!there) return;
-  Instant& until = hot_until_[event.instance];
-  std::optional<MegaHertz> most;
+  auto& spells = hot_[event.instance];
+  std::erase_if(spells, [&](const HotSpell& spell) { return spell.until <= event.at; });
   if (event.event_class == EventClass::Hot) {
-    most = ClockSetting::share(event.clock_share).on(*setup_.instances[*there].spec);
-    if (event.down < Span::max()) {
-      until = std::max(until, event.at + event.down);
-      agenda_.push({until, EventClass::Cooled, 0, 0, 0, event.instance, Span()});
-    } else {
-      until = Instant::never();
-    }
-  } else if (event.at < until) {
-    return;  // another fault lasts longer
+    const Instant until = event.down == Span::max() ? Instant::never() : event.at + event.down;
+    spells.push_back({until, event.clock_share});
+    if (until < Instant::never()) agenda_.push({until, EventClass::Cooled, 0, 0, 0, event.instance, Span()});
   }
+  const auto lowest = std::ranges::min_element(spells, {}, &HotSpell::share);
+  std::optional<MegaHertz> most;
+  if (lowest != spells.end()) most = ClockSetting::share(lowest->share).on(*setup_.instances[*there].spec);
   engines_[*there].limit_clock(most, event.at);
   engines_.wake(*there);
 }
@@ -208,7 +205,7 @@ void Simulation::forget_gone() {
     looked_at_.erase(instance);
     drawn_.erase(instance);
     resharded_.erase(instance);
-    hot_until_.erase(instance);
+    hot_.erase(instance);
   }
   gone_.clear();
 }
@@ -216,8 +213,8 @@ void Simulation::forget_gone() {
 std::size_t Simulation::instances_kept() const {
   return std::max({index_.size(), setup_.instances.size(), link_free_.size(), engines_.size(), loop_.size(),
                    lives_.size(), stretches_.size(), watchdog_.size(), book_.instances(), drawn_.size(),
-                   resharded_.size(), looked_at_.size(), hot_until_.size(), ledger_.instances(),
-                   requests_.instances().size(), scaler_.members().size()});
+                   resharded_.size(), looked_at_.size(), hot_.size(), ledger_.instances(), requests_.instances().size(),
+                   scaler_.members().size()});
 }
 
 // --- nodes, and GPUs on loan ---

@@ -206,8 +206,12 @@ class Simulation final : public control::RequestPort,
   control::WorkBook book_;                    ///< where keeps_book()
   std::map<InstanceId, Instant> down_until_;  ///< of instances hit by faults: the latest time
   std::map<NodeId, Instant> node_down_until_;
-  std::map<InstanceId, Instant> hot_until_;  ///< by limits of clocks: the latest time
-  std::map<InstanceId, Instant> looked_at_;  ///< time of the next evaluation, if no step reports trigger it
+  struct HotSpell {
+    Instant until;
+    double share = 1.0;  ///< of the highest clock
+  };
+  std::map<InstanceId, std::vector<HotSpell>> hot_;  ///< limits of clocks that hold; the lowest applies
+  std::map<InstanceId, Instant> looked_at_;          ///< time of the next evaluation, if no step reports trigger it
   RandomStream noise_;
   /// A model that is being fitted.
   struct Refitting {

@@ -431,6 +431,8 @@ TEST(Simulation, AHotGpuLosesNothingAndRunsAtItsLimitForAsLongAsItLasts) {
   EXPECT_EQ(limited({hot(1, 1, 1.0)}), std::pair(gap, energy)) << "no limit";
   EXPECT_EQ(limited({hot(1, 0.5, 0.2), hot(1.5, 0.5, 0.2)}), limited({hot(1, 1, 0.2)})) << "one after the other";
   EXPECT_EQ(limited({hot(1, 1, 0.2), hot(1.25, 0.5, 0.2)}).first, slow_gap) << "the shorter one ends within the longer";
+  EXPECT_EQ(limited({hot(1, 1, 0.2), hot(1.25, 0.5, 1.0)}), limited({hot(1, 1, 0.2)})) << "the lowest limit holds";
+  EXPECT_EQ(limited({hot(1, 1, 1.0), hot(1.25, 0.25, 0.2)}), limited({hot(1.25, 0.25, 0.2)})) << "for its own time";
   EXPECT_EQ(limited({hot(30, 1, 0.2)}).first, gap) << "later";
 }
 
