@@ -71,6 +71,14 @@ class Series {
     return t < end_ ? std::min(next, end_) : next;
   }
   [[nodiscard]] bool constant() const { return constant_; }
+  /// The same values, counted from `origin`.
+  [[nodiscard]] Series from(Instant origin) const {
+    if (constant_) return *this;
+    Series moved = *this;
+    for (Point& point : moved.points_) point.from = Instant() + (point.from - origin);
+    if (end_ != Instant::never()) moved.end_ = Instant() + (end_ - origin);
+    return moved;
+  }
   [[nodiscard]] const std::vector<Point>& points() const { return points_; }
   [[nodiscard]] Instant end() const { return end_; }
 

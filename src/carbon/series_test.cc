@@ -56,6 +56,17 @@ TEST(Intensity, AGapIsNotCovered) {
   EXPECT_EQ(nothing.at(hours(7)), one);
 }
 
+TEST(Intensity, CountsFromAnotherOrigin) {
+  const auto series = must(IntensitySeries::from_points(
+      {{hours(0), GramsPerKwh(1.0)}, {hours(1), GramsPerKwh(2.0)}, {hours(3), GramsPerKwh(3.0), false}}, hours(4)));
+  const auto later = series.from(hours(1));
+  EXPECT_EQ(later.at(hours(-1)).value(), 1.0);
+  EXPECT_EQ(later.at(hours(0)).value(), 2.0);
+  EXPECT_TRUE(later.covers(hours(-1)) && !later.covers(hours(-2)) && !later.covers(hours(2)));
+  EXPECT_EQ(later.end(), hours(3));
+  EXPECT_TRUE(IntensitySeries::constant(GramsPerKwh(4.0)).from(hours(9)).covers(hours(99)));
+}
+
 TEST(Intensity, HourlyStepsHoldUntilTheNext) {
   const auto series = must(parse_series<GramsPerKwh>(electricity_maps_direct(), kHourly, "ci.csv"));
   EXPECT_EQ(series.at(hours(0)).value(), 274.38);

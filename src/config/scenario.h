@@ -170,6 +170,7 @@ struct Scenario {
   std::vector<PoolOptions> pools;
   std::vector<NodeOptions> nodes;    ///< empty: GPUs are not accounted for
   std::vector<FaultOptions> faults;  ///< simulated runs only
+  Span begins;                       ///< a run's Instant 0 in the time of faults and sites' series; no key sets it
   ReshardOptions reshard;
   std::vector<SiteOptions> sites;  ///< empty: one site, with carbon_intensity and gpu_price
   ClassOptions classes;

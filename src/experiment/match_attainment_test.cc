@@ -1,9 +1,11 @@
 #include "experiment/match_attainment.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <limits>
 
+#include "base/scratch_folder.h"
 #include "config/locate.h"
 #include "systems/reserve.h"
 
@@ -33,6 +35,37 @@ TEST(MatchAttainment, HalvesPartTheWorkload) {
   EXPECT_NEAR(static_cast<double>(first->requests.arrived), static_cast<double>(second->requests.arrived), 150.0);
   EXPECT_NEAR(second->sim.virtual_s, whole->sim.virtual_s / 2.0, 0.15 * whole->sim.virtual_s)
       << "the second half begins when it begins";
+}
+
+TEST(MatchAttainment, FaultsAndElectricityAreThoseOfTheHalfsTime) {
+  const auto second_half = [](double at_s, double down_s) {
+    auto scenario = busy();
+    scenario.scenario.faults.push_back({Span::from_seconds(at_s), std::nullopt, 0, Span::from_seconds(down_s)});
+    return run_half(scenario, recipe("static-max"), workload::Half::Second, {}).value();
+  };
+  const auto whole = run_simulation(busy(), recipe("static-max"), {}).value();
+  const double middle = whole.sim.virtual_s / 2.0;  // about: requests leave after the last has arrived
+  const auto spared = run_half(busy(), recipe("static-max"), workload::Half::Second, {}).value();
+  EXPECT_EQ(second_half(middle / 4, middle / 2).energy.total, spared.energy.total) << "it was over before";
+  EXPECT_LT(second_half(1.5 * middle, 10.0).slo.ttft, spared.slo.ttft - 0.01);
+  EXPECT_LT(second_half(middle / 2, middle / 2 + 20.0).slo.ttft, spared.slo.ttft - 0.01) << "what is left of it";
+
+  auto scenario = busy();
+  const ScratchFolder folder;
+  std::string steps = "time,grams\n";
+  for (int part = 0; part < 16; ++part) {
+    const int at = part * (static_cast<int>(middle) / 4);
+    steps += fmt::format("1970-01-01 00:{:02}:{:02},{}\n", at / 60, at % 60, part < 3 ? 100 : 1000);
+  }
+  folder.write("steps.csv", steps);
+  auto& site = scenario.scenario.sites.emplace_back();
+  site.name = "here";
+  site.start = "1970-01-01 00:00:00";
+  site.books.file = folder.path() / "steps.csv";
+  site.books.column = "grams";
+  const auto grams = run_half(scenario, recipe("static-max"), workload::Half::Second, {});
+  ASSERT_TRUE(grams) << grams.error().message();
+  EXPECT_NEAR(grams->carbon.value() / (grams->energy.total.value() / 3.6e6), 1000.0, 1.0);
 }
 
 TEST(MatchAttainment, AHalfWithoutARequestIsRefused) {

@@ -281,22 +281,38 @@ void warn_once(const std::string& line) {
   if (said.insert(line).second) fmt::print(stderr, "wattle: warning: {}\n", line);
 }
 
-/// Sets sites and faults.
-Result<void> set_places(journal::RunFacts& facts, sim::SimulationSetup& setup, const config::Scenario& scenario,
-                        const std::string& data_dir) {
+/// What is over when the run begins did not happen; of the rest, what is left.
+std::vector<sim::Fault> faults_of(const config::Scenario& scenario) {
+  std::vector<sim::Fault> faults;
   for (const auto& fault : scenario.faults) {
-    sim::Fault made{Instant() + fault.at,
+    const Span down = fault.down.value_or(Span::max());
+    const Span missed = std::max(Span(), scenario.begins - fault.at);
+    if (missed > Span() && missed >= down) continue;
+    sim::Fault made{Instant() + (fault.at + missed - scenario.begins),
                     InstanceId(fault.instance.value_or(0)),
-                    fault.down.value_or(Span::max()),
+                    down == Span::max() ? down : down - missed,
                     {},
                     fault.clock_share};
     if (fault.node) made.node = NodeId(*fault.node);
-    setup.faults.push_back(made);
+    faults.push_back(made);
   }
+  return faults;
+}
+
+/// Sets sites and faults.
+Result<void> set_places(journal::RunFacts& facts, sim::SimulationSetup& setup, const config::Scenario& scenario,
+                        const std::string& data_dir) {
+  setup.faults = faults_of(scenario);
   auto sites = config::make_sites(scenario, data_dir, {.at = {}, .warn = &warn_once});
   if (!sites) return std::unexpected(sites.error());
   if (!scenario.sites.empty()) {
     for (const auto& site : *sites) facts.sites.push_back({site.name, site.books_by, site.decisions_by});
+  }
+  const Instant origin = Instant() + scenario.begins;
+  for (auto& site : *sites) {
+    site.intensity = site.intensity.from(origin);
+    site.electricity = site.electricity.from(origin);
+    if (site.decisions) site.decisions = site.decisions->from(origin);
   }
   setup.sites = std::move(*sites);
   auto trips = config::make_round_trips(scenario, data_dir);

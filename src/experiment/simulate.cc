@@ -66,6 +66,24 @@ Result<void> check_samples(const config::LoadedScenario& loaded, const std::stri
                                kMostSamples, 1.01 * (last - Instant()).seconds() / kMostSamples));
 }
 
+/// Of one half of its workload, with the faults and the electricity of that time.
+Result<PreparedRun> prepare_half(const config::LoadedScenario& loaded, const systems::LoadedRecipe& recipe,
+                                 workload::Half half, const std::string& data_dir) {
+  const auto located = config::locate_workload(loaded.scenario, data_dir);
+  if (!located) return std::unexpected(located.error());
+  const auto whole = config::open_workload(loaded, *located, data_dir);
+  if (!whole) return std::unexpected(whole.error());
+  auto part = workload::half_of(**whole, half);
+  if (!part) return std::unexpected(part.error());
+  config::LoadedScenario scenario = loaded;
+  scenario.scenario.begins = part->begins;
+  auto run = prepare_run(scenario, recipe, data_dir);
+  if (!run) return run;
+  run->source = std::move(part->source);
+  run->setup.source = run->source.get();
+  return run;
+}
+
 }  // namespace
 
 Result<PreparedRun> prepare_run(const config::LoadedScenario& loaded, const systems::LoadedRecipe& recipe,
@@ -103,17 +121,12 @@ sim::SimulationResult simulate_prepared(PreparedRun& run, const std::string& rec
 Result<journal::RunSummary> run_simulation(const config::LoadedScenario& loaded, const systems::LoadedRecipe& recipe,
                                            const SimulateOptions& options) {
   const auto begin = std::chrono::steady_clock::now();
-  auto run = prepare_run(loaded, recipe, options.data_dir);
+  auto run = options.half ? prepare_half(loaded, recipe, *options.half, options.data_dir)
+                          : prepare_run(loaded, recipe, options.data_dir);
   if (!run) return std::unexpected(run.error());
   auto& setup = run->setup;
   setup.fast_forward = options.fast_forward;
   setup.check_invariants = options.check_invariants;
-  if (options.half) {
-    auto half = workload::half_of(*run->source, *options.half);
-    if (!half) return std::unexpected(half.error());
-    run->source = std::move(*half);
-    setup.source = run->source.get();
-  }
 
   std::unique_ptr<journal::RunWriter> writer;
   if (!options.out_dir.empty()) {
