@@ -125,6 +125,9 @@ journal::Consumption consumption(const carbon::Ledger& ledger, std::string meter
     const auto& totals = ledger.others();
     made.by_instance.push_back(row(number(-1), totals, metered(totals), pricing));
   }
+  if (const auto spare = ledger.spare(); spare.total != carbon::Booking()) {
+    made.by_instance.push_back(row("(spare GPUs)", spare, metered(spare), pricing));
+  }
   const Names names{service, tenant_name};
   made.by_tenant = names.rows(ledger.by_tenant(), pricing);
   made.by_class = names.rows(ledger.by_class(), pricing);

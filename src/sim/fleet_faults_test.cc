@@ -329,9 +329,11 @@ TEST(FleetFaults, GpusOfANodeInUseThatNobodyHasDrawAndCost) {
   scaling.period = Span::s(1);
   const auto summary = simulate(std::move(setup)).summary;
   EXPECT_DOUBLE_EQ(summary.mean_gpus, 6.0) << "the node in use, whole; the other not at all";
-  double of_instances = 0.0;
-  for (const auto& row : summary.by_instance) of_instances += row.energy.value();
-  EXPECT_NEAR(summary.energy.total.value() - of_instances, 2 * 50.0 * summary.sim.virtual_s, 1e-3);
+  double sum = 0.0;
+  for (const auto& row : summary.by_instance) sum += row.energy.value();
+  EXPECT_NEAR(sum, summary.energy.total.value(), 1e-3);
+  EXPECT_EQ(summary.by_instance.back().name, "(spare GPUs)");
+  EXPECT_NEAR(summary.by_instance.back().energy.value(), 2 * 50.0 * summary.sim.virtual_s, 1e-3);
 }
 
 TEST(FleetFaults, FastForwardEqualsStepByStepWhileAFleetIsResharded) {
