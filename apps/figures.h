@@ -20,8 +20,9 @@ inline std::string millis(const journal::Distribution& of, double ms, int decima
 }
 
 /// Says what of the workload was changed, if any was.
-inline void print_clamped(std::int64_t prompts, std::int64_t outputs, const char* limits) {
+inline void print_changed(std::int64_t prompts, std::int64_t outputs, std::int64_t left_out, const char* limits) {
   if (prompts + outputs > 0) fmt::print("{} prompts and {} outputs were clamped to {}\n", prompts, outputs, limits);
+  if (left_out > 0) fmt::print("{} rows of the trace without an answer (0 tokens) were left out\n", left_out);
 }
 
 /// Prints where the simulated hardware was used beyond its measurements.

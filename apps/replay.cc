@@ -57,6 +57,7 @@ void print_json(const loadgen::ReplayReport& report, const ReplayFlags& flags, c
                              {"interrupted", report.interrupted},
                              {"failures", report.failures},
                              {"clamped", {{"prompts", read.clamped_prompts}, {"outputs", read.clamped_outputs}}},
+                             {"skipped_failed", read.skipped_failed},
                              {"tokens", {{"prompt", s.tokens.prompt}, {"output", s.tokens.output}}},
                              {"slo",
                               {{"ttft_attainment", s.slo.ttft},
@@ -146,8 +147,10 @@ Result<int> run_replay(const ReplayFlags& flags) {
   if (!report) return std::unexpected(report.error());
   const workload::WorkloadStats read = (*source)->stats();
   flags.json ? print_json(*report, flags, read) : print_table(*report);
-  if (!flags.json)
-    print_clamped(read.clamped_prompts, read.clamped_outputs, "--max-prompt-tokens and --max-output-tokens");
+  if (!flags.json) {
+    print_changed(read.clamped_prompts, read.clamped_outputs, read.skipped_failed,
+                  "--max-prompt-tokens and --max-output-tokens");
+  }
   const auto& requests = report->summary.requests;
   if (requests.arrived == requests.cancelled || requests.finished > 0) return 0;
   // The outside failed, not a request or two.

@@ -100,10 +100,8 @@ void print_table(const std::vector<journal::RunSummary>& runs) {
       "Jain: over quartiles of output tokens, tokens delivered within [fairness] window x Lat; violations: not "
       "done within limit x Lat; max wait: the larger of TTFT and the longest gap\n",
       first.requests.arrived, first.sim.virtual_s, first.recipe);
-  print_clamped(first.requests.clamped_prompts, first.requests.clamped_outputs, kWorkloadLimits);
-  if (first.requests.skipped_failed > 0) {
-    fmt::print("{} rows of the trace without an answer (0 tokens) were left out\n", first.requests.skipped_failed);
-  }
+  print_changed(first.requests.clamped_prompts, first.requests.clamped_outputs, first.requests.skipped_failed,
+                kWorkloadLimits);
   for (const auto& run : runs) {
     print_undone(run, first);
     if (run.extrapolations > 0) {

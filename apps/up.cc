@@ -363,7 +363,7 @@ void Watch::print(const Ended& ended) const {
     fmt::print("note: no saving is stated, as {}\n", ended.no_saving);
   }
   const auto& clamped = plan_.baseline.summary.requests;
-  print_clamped(clamped.clamped_prompts, clamped.clamped_outputs, kWorkloadLimits);
+  print_changed(clamped.clamped_prompts, clamped.clamped_outputs, clamped.skipped_failed, kWorkloadLimits);
   print_extrapolated(plan_.baseline.summary);
   if (plan_.forecast.summary.recipe != plan_.baseline.summary.recipe) print_extrapolated(plan_.forecast.summary);
   if (ended.report.latest_start > Span::ms(20)) {
