@@ -6,6 +6,7 @@
 
 #include "fidelity/benchmark_run.h"
 #include "fidelity/experiment.h"
+#include "fidelity/serving.h"
 #include "fidelity/table.h"
 
 namespace wattle::fidelity {
@@ -45,17 +46,19 @@ Result<void> collect_batches(const std::string& data, const Catalog& catalog, Co
   const std::string file = data + "/energyllm-a100-40g/clock_sweep.csv";
   const GpuSpec* gpu = catalog.gpu("a100-40g");
   if (!to.found(std::filesystem::exists(file) && gpu != nullptr, "energyllm-a100-40g")) return {};
-  const Result<Table> t = Table::read(file, {"model"}, {"clock_mhz", "batch", "batch_latency_s", "gpu_power_w"});
+  const Result<Table> t =
+      Table::read(file, {"model"},
+                  {clock_mhz("clock_mhz"), requests("batch"), measured("batch_latency_s"), measured("gpu_power_w")});
   if (!t) return std::unexpected(t.error());
   std::map<std::pair<std::string, std::int32_t>, std::size_t> tops;  // the row of the top clock
   for (std::size_t i = 0; i < t->rows(); ++i) {
-    if (t->number(i, "clock_mhz") == gpu->clock_max.value()) {
-      tops[{t->text(i, "model"), static_cast<std::int32_t>(t->number(i, "batch"))}] = i;
-    }
+    const auto clock = lockable_clock(*t, i, "clock_mhz", *gpu);
+    if (!clock) return std::unexpected(clock.error());
+    if (*clock == gpu->clock_max) tops[{t->text(i, "model"), t->whole(i, "batch")}] = i;
   }
   for (std::size_t i = 0; i < t->rows(); ++i) {
-    const auto batch = static_cast<std::int32_t>(t->number(i, "batch"));
-    const MegaHertz clock(static_cast<std::int32_t>(t->number(i, "clock_mhz")));
+    const auto batch = t->whole(i, "batch");
+    const MegaHertz clock(t->whole(i, "clock_mhz"));
     const LlmSpec* llm = catalog.llm(t->text(i, "model"));
     const auto top = tops.find({t->text(i, "model"), batch});
     // Below 8 requests neighbours of the published forests smear into each other (its provenance).

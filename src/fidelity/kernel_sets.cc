@@ -37,7 +37,7 @@ constexpr double kShortestFp8Ms = 0.50;
 
 /// Without rows if the file is not there.
 Result<Table> optional_table(const std::string& file, const std::string& set, Collection& to,
-                             const std::vector<std::string>& texts, const std::vector<std::string>& numbers) {
+                             const std::vector<std::string>& texts, const std::vector<Numbers>& numbers) {
   if (!to.found(std::filesystem::exists(file), set)) return Table{};
   return Table::read(file, texts, numbers);
 }
@@ -126,7 +126,9 @@ Reading product_reading(double m, double n, double k, double bytes, double ms, d
 Result<void> gemm(const std::string& data, const Files& f, const GpuSpec& gpu, Collection& to) {
   const std::string file = fmt::format("{}/aiconfigurator/{}_gemm{}.csv", data, f.prefix, f.power);
   const std::string set = fmt::format("aiconfigurator/{}-gemm", f.prefix);
-  Result<Table> read = optional_table(file, set, to, {"dtype"}, {"m", "n", "k", "latency_ms"});
+  Result<Table> read =
+      optional_table(file, set, to, {"dtype"},
+                     {size("m"), size("n"), size("k"), measured("latency_ms"), measured("power_w").if_there()});
   if (!read) return std::unexpected(read.error());
   const Table& t = *read;
   const auto is_fp8 = [&](std::size_t i) { return t.text(i, "dtype").starts_with("fp8"); };
@@ -173,10 +175,11 @@ Result<void> gemm(const std::string& data, const Files& f, const GpuSpec& gpu, C
 Result<void> attention(const std::string& data, const Files& f, const GpuSpec& gpu, bool decode, Collection& to) {
   const std::string kind = decode ? "generation" : "context";
   const std::string set = fmt::format("aiconfigurator/{}-{}-attention", f.prefix, kind);
-  Result<Table> read =
-      optional_table(fmt::format("{}/aiconfigurator/{}_{}_attention{}.csv", data, f.prefix, kind, f.power), set, to,
-                     {"kv_cache_dtype"},
-                     {"num_heads", "num_kv_heads", "batch_size", decode ? "context_len" : "input_len", "latency_ms"});
+  Result<Table> read = optional_table(
+      fmt::format("{}/aiconfigurator/{}_{}_attention{}.csv", data, f.prefix, kind, f.power), set, to,
+      {"kv_cache_dtype"},
+      {size("num_heads"), size("num_kv_heads"), requests("batch_size"), tokens(decode ? "context_len" : "input_len"),
+       measured("latency_ms"), measured("power_w").if_there()});
   if (!read) return std::unexpected(read.error());
   const Table& t = *read;
   const std::size_t step = stride(t.rows());
@@ -218,7 +221,8 @@ Result<void> all_reduce(const std::string& data, const Files& f, const GpuSpec& 
   const std::string set = fmt::format("aiconfigurator/{}-allreduce", f.prefix);
   const std::string file = fmt::format("{}/aiconfigurator/{}_allreduce.csv", data, f.prefix);
   if (!std::filesystem::exists(file)) return {};
-  Result<Table> read = Table::read(file, {"backend"}, {"num_gpus", "message_elems", "latency_ms"});
+  Result<Table> read =
+      Table::read(file, {"backend"}, {gpus("num_gpus"), measured("message_elems"), measured("latency_ms")});
   if (!read) return std::unexpected(read.error());
   for (std::size_t i = 0; i < read->rows(); ++i) {
     if (read->text(i, "backend") != "vllm_graph") continue;
@@ -253,8 +257,10 @@ constexpr VidurFile kVidur[] = {
 Result<void> vidur(const std::string& data, const Catalog& catalog, Collection& to) {
   for (const VidurFile& v : kVidur) {
     const std::string set = fmt::format("vidur-profiles/{}", v.file);
-    Result<Table> read =
-        optional_table(fmt::format("{}/vidur-profiles/{}_mlp.csv", data, v.file), set, to, {}, {"tp", "num_tokens"});
+    Result<Table> read = optional_table(fmt::format("{}/vidur-profiles/{}_mlp.csv", data, v.file), set, to, {},
+                                        {gpus("tp"), tokens("num_tokens"), measured("attn_pre_proj_ms").or_none(),
+                                         measured("attn_post_proj_ms").or_none(), measured("mlp_up_proj_ms").or_none(),
+                                         measured("mlp_down_proj_ms").or_none()});
     if (!read) return std::unexpected(read.error());
     const GpuSpec* gpu = catalog.gpu(v.gpu);
     const LlmSpec* published = catalog.llm(v.llm);
@@ -301,7 +307,7 @@ constexpr double kShortestVidurReduce = 8.0 * 1024.0 * 1024.0;
 Result<void> vidur_all_reduce(const std::string& data, const Catalog& catalog, Collection& to) {
   const std::string set = "vidur-profiles/h100-allreduce";
   Result<Table> read = optional_table(data + "/vidur-profiles/h100_dgx_all_reduce.csv", set, to, {},
-                                      {"num_workers", "size_bytes", "median_ms"});
+                                      {gpus("num_workers"), measured("size_bytes"), measured("median_ms")});
   if (!read) return std::unexpected(read.error());
   const GpuSpec* gpu = catalog.gpu("h100");
   if (gpu == nullptr) return {};

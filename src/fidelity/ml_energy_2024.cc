@@ -33,9 +33,10 @@ bool in_view(const LlmSpec& llm, const std::string& task, std::int32_t gpus) {
 Result<void> collect_ml_energy_2024(const std::string& data, const Catalog& catalog, Collection& to) {
   const std::string file = data + "/mlenergy/v2_llm_configs.csv";
   if (!to.found(std::filesystem::exists(file), "mlenergy/v2_llm_configs")) return {};
-  const Result<Table> t = Table::read(file, {"task", "gpu", "model", "config"},
-                                      {"TP", "PP", "Energy/req (J)", "Avg TPOT (s)", "Token tput (tok/s)",
-                                       "Avg Output Tokens", "Avg BS (reqs)", "Max BS (reqs)"});
+  const Result<Table> t = Table::read(
+      file, {"task", "gpu", "model", "config"},
+      {gpus("TP"), gpus("PP"), measured("Energy/req (J)"), measured("Avg TPOT (s)"), measured("Token tput (tok/s)"),
+       mean_tokens("Avg Output Tokens"), mean_requests("Avg BS (reqs)"), requests("Max BS (reqs)")});
   if (!t) return std::unexpected(t.error());
   std::map<std::string, int> why;
   for (std::size_t i = 0; i < t->rows(); ++i) {
@@ -53,10 +54,10 @@ Result<void> collect_ml_energy_2024(const std::string& data, const Catalog& cata
       continue;
     }
     const double joules = t->number(i, "Energy/req (J)") / t->number(i, "Avg Output Tokens");
-    Instance at{*gpu, *llm, static_cast<std::int32_t>(t->number(i, "TP"))};
-    at.shape.pipeline = static_cast<std::int32_t>(t->number(i, "PP"));
+    Instance at{*gpu, *llm, t->whole(i, "TP")};
+    at.shape.pipeline = t->whole(i, "PP");
     at.engine.framework = engine::Framework::VllmV0;
-    at.engine.max_num_seqs = static_cast<std::int32_t>(t->number(i, "Max BS (reqs)"));
+    at.engine.max_num_seqs = t->whole(i, "Max BS (reqs)");
     Load load;
     load.concurrency = static_cast<std::int32_t>(std::lround(in_flight));
     load.input_mean = prompt_mean(t->text(i, "task"));

@@ -59,8 +59,9 @@ Result<void> collect_power_caps(const std::string& data, const Catalog& catalog,
   const GpuSpec* gpu = catalog.gpu("a40");
   const LlmSpec* llm = catalog.llm("llama-3.1-8b");
   if (!to.found(std::filesystem::exists(file) && gpu != nullptr && llm != nullptr, "zeus-power-caps")) return {};
-  const Result<Table> t = Table::read(file, {"dataset", "network", "optimizer"},
-                                      {"batch_size", "power_limit", "time_per_epoch", "average_power"});
+  const Result<Table> t = Table::read(
+      file, {"dataset", "network", "optimizer"},
+      {requests("batch_size"), measured("power_limit"), measured("time_per_epoch"), measured("average_power")});
   if (!t) return std::unexpected(t.error());
   const auto job = [&](std::size_t i) {
     return fmt::format("{} {} batch={} {}", t->text(i, "dataset"), t->text(i, "network"), t->number(i, "batch_size"),

@@ -32,9 +32,10 @@ double freesh_prompt(double partition, bool is_long) {
 Result<void> freesh(const std::string& data, const Catalog& catalog, Collection& to) {
   const std::string file = data + "/LLM_Serving_FREESH/pool_profile_llama3_70b.csv";
   if (!to.found(std::filesystem::exists(file), "LLM_Serving_FREESH")) return {};
-  const Result<Table> t = Table::read(file, {"request_type", "gpu"},
-                                      {"partition", "mode", "gpus_per_worker", "worker_power_w", "max_qps",
-                                       "mean_e2e_latency_s", "mean_ttft_ms", "mean_tbt_ms"});
+  const Result<Table> t =
+      Table::read(file, {"request_type", "gpu"},
+                  {requests("partition"), gpus("gpus_per_worker"), measured("worker_power_w"), not_negative("max_qps"),
+                   measured("mean_e2e_latency_s"), measured("mean_ttft_ms"), measured("mean_tbt_ms")});
   if (!t) return std::unexpected(t.error());
   const LlmSpec* llm = catalog.llm("llama-3-70b");
   for (std::size_t i = 0; i < t->rows(); ++i) {
@@ -46,7 +47,7 @@ Result<void> freesh(const std::string& data, const Catalog& catalog, Collection&
     const double tbt = t->number(i, "mean_tbt_ms");
     if (gpu == nullptr || llm == nullptr || qps <= 0.0 || tbt < 5.0) continue;  // 0: not feasible; 2 ms: a placeholder
     const std::string& type = t->text(i, "request_type");
-    const auto tp = static_cast<std::int32_t>(t->number(i, "gpus_per_worker"));
+    const auto tp = t->whole(i, "gpus_per_worker");
     Load load;
     load.rate_per_s = qps;
     load.requests = 300;
@@ -144,12 +145,12 @@ Result<void> llmservingsim(const std::string& data, const Catalog& catalog, Coll
     const LlmSpec* llm = catalog.llm(f.llm);
     if (gpu == nullptr || llm == nullptr) continue;
     if (!to.found(std::filesystem::exists(file), "llmservingsim-profiles")) return {};
-    const Result<Table> t = Table::read(file, {"layer"}, {"tokens", "latency_ns"});
+    const Result<Table> t = Table::read(file, {"layer"}, {tokens("tokens"), measured("latency_ns")});
     if (!t) return std::unexpected(t.error());
     std::map<std::int64_t, double> by_tokens;
     for (std::size_t i = 0; i < t->rows(); ++i) {
       if (t->text(i, "layer").find("_proj") == std::string::npos) continue;
-      by_tokens[static_cast<std::int64_t>(t->number(i, "tokens"))] += t->number(i, "latency_ns");
+      by_tokens[t->whole(i, "tokens")] += t->number(i, "latency_ns");
     }
     for (const auto& [tokens, ns] : by_tokens) {
       Experiment e;
@@ -183,7 +184,7 @@ Result<void> jetson(const std::string& data, const Catalog& catalog, Collection&
   const std::string file = data + "/dvfs-jetson-llm/grid_search_fan_on.csv";
   if (!to.found(std::filesystem::exists(file), "dvfs-jetson-llm")) return {};
   const Result<Table> t =
-      Table::read(file, {}, {"decode_mhz", "effective_batch_size", "decode_time", "num_decode_tokens"});
+      Table::read(file, {}, {measured("decode_mhz"), requests("effective_batch_size"), measured("decode_time")});
   if (!t) return std::unexpected(t.error());
   const GpuSpec* gpu = catalog.gpu("a100-80g");
   const LlmSpec* llm = catalog.llm("ministral-3b");
@@ -194,7 +195,7 @@ Result<void> jetson(const std::string& data, const Catalog& catalog, Collection&
   for (std::size_t i = 0; i < t->rows(); ++i) {
     const double mhz = t->number(i, "decode_mhz");
     top = std::max(top, mhz);
-    auto& [sum, count] = sums[{static_cast<std::int32_t>(t->number(i, "effective_batch_size")), mhz}];
+    auto& [sum, count] = sums[{t->whole(i, "effective_batch_size"), mhz}];
     sum += t->number(i, "decode_time");
     count += 1.0;
   }

@@ -31,7 +31,8 @@ Lengths lengths_of(const std::string& dataset) {
 /// Two prefill and two decode instances, arrivals split evenly for 120 s. Each instance's energy counts until its last
 /// request is done (their client: from the first to the last reading with a running request).
 Result<void> voltana_panel(const std::string& file, const GpuSpec* gpu, const Catalog& catalog, Collection& to) {
-  const Result<Table> t = Table::read(file, {"model", "dataset", "system", "energy_j"}, {"rps"});
+  const Result<Table> t =
+      Table::read(file, {"model", "dataset", "system"}, {measured("energy_j").or_none(), requests("rps")});
   if (!t) return std::unexpected(t.error());
   for (std::size_t i = 0; i < t->rows(); ++i) {
     const std::string& system = t->text(i, "system");
@@ -96,9 +97,10 @@ Result<void> voltana(const std::string& data, const Catalog& catalog, Collection
 Result<void> splitwise(const std::string& data, const Catalog& catalog, Collection& to) {
   const std::string file = data + "/splitwise-perf/perf_model.csv";
   if (!to.found(std::filesystem::exists(file), "splitwise-perf")) return {};
-  const Result<Table> t = Table::read(
-      file, {"model", "hardware"},
-      {"tensor_parallel", "prompt_size", "batch_size", "token_size", "prompt_time", "token_time", "average_power"});
+  const Result<Table> t =
+      Table::read(file, {"model", "hardware"},
+                  {gpus("tensor_parallel"), tokens("prompt_size"), requests("batch_size"), tokens("token_size"),
+                   measured("prompt_time"), measured("token_time"), not_negative("average_power")});
   if (!t) return std::unexpected(t.error());
   std::map<std::string, std::size_t> seen;  // repetitions of one condition: only the first counts
   for (std::size_t i = 0; i < t->rows(); ++i) {
@@ -107,10 +109,10 @@ Result<void> splitwise(const std::string& data, const Catalog& catalog, Collecti
     const GpuSpec* gpu = catalog.gpu(hardware.starts_with("h100") ? "h100" : "a100-80g");
     const LlmSpec* llm = catalog.llm(t->text(i, "model"));
     if (gpu == nullptr || llm == nullptr) continue;
-    const auto tp = static_cast<std::int32_t>(t->number(i, "tensor_parallel"));
-    const auto prompt = static_cast<std::int64_t>(t->number(i, "prompt_size"));
-    const auto batch = static_cast<std::int32_t>(t->number(i, "batch_size"));
-    const auto output = static_cast<std::int64_t>(t->number(i, "token_size"));
+    const auto tp = t->whole(i, "tensor_parallel");
+    const auto prompt = t->whole(i, "prompt_size");
+    const auto batch = t->whole(i, "batch_size");
+    const auto output = t->whole(i, "token_size");
     Experiment e;
     e.set = "splitwise-perf/" + gpu->name;
     e.row = fmt::format("{} tp={} prompt={} batch={} output={}", llm->name, tp, prompt, batch, output);
@@ -150,7 +152,8 @@ Result<void> node_power(const std::string& data, const Catalog& catalog, Collect
   const GpuSpec* gpu = catalog.gpu("h100");
   const LlmSpec* llm = catalog.llm("llama-3.1-70b");
   if (!to.found(std::filesystem::exists(file) && gpu != nullptr && llm != nullptr, "h100-llama70b-power")) return {};
-  const Result<Table> t = Table::read(file, {"dataset-path", "run_completed", "mean_power[W]"}, {"request_rate"});
+  const Result<Table> t =
+      Table::read(file, {"dataset-path"}, {measured("mean_power[W]").or_none(), measured("request_rate")});
   if (!t) return std::unexpected(t.error());
   for (std::size_t i = 0; i < t->rows(); ++i) {
     const double power = t->number(i, "mean_power[W]");

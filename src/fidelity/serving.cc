@@ -1,5 +1,7 @@
 #include "fidelity/serving.h"
 
+#include <fmt/format.h>
+
 #include <utility>
 
 #include "fidelity/baselines.h"
@@ -54,6 +56,13 @@ std::function<Simulated(const HardwareProfile&, const Rival&)> serve(Instance at
     const RivalPower power{rival, at.gpu, at.llm, at.shape.gpus()};
     return {pick(run(*model, at.engine, load, &power), quantities), model->asked()};
   };
+}
+
+Result<MegaHertz> lockable_clock(const Table& t, std::size_t row, std::string_view column, const GpuSpec& gpu) {
+  const MegaHertz clock(t.whole(row, column));
+  if (clock >= gpu.clock_min && clock <= gpu.clock_max) return clock;
+  return bad_input(t.where(row), fmt::format("{} is {}; {} can lock {} to {} MHz", column, clock.value(), gpu.name,
+                                             gpu.clock_min.value(), gpu.clock_max.value()));
 }
 
 std::string published_gpu(const std::string& published) {

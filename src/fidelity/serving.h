@@ -9,6 +9,7 @@
 #include "engine/step_model.h"
 #include "fidelity/benchmark_run.h"
 #include "fidelity/experiment.h"
+#include "fidelity/table.h"
 #include "model/hardware.h"
 
 namespace wattle::fidelity {
@@ -27,6 +28,10 @@ struct Instance {
 /// ttft_p99_ms, ttft_mean_ms, tpot_p99_ms, tpot_mean_ms, itl_p50_ms. NaN for other names, or if it cannot run.
 [[nodiscard]] std::function<Simulated(const engine::HardwareProfile&, const Rival&)> serve(
     Instance at, Load load, std::vector<Quantity> quantities);
+
+/// The clock in the row's `column`. Error: the GPU cannot lock it.
+[[nodiscard]] Result<MegaHertz> lockable_clock(const Table& t, std::size_t row, std::string_view column,
+                                               const GpuSpec& gpu);
 
 /// Our name of a GPU, by its published one; the latter if it is unknown.
 [[nodiscard]] std::string published_gpu(const std::string& published);
