@@ -70,12 +70,12 @@ Result<void> collect_batches(const std::string& data, const Catalog& catalog, Co
     e.fitted = false;
     e.quantities = {{"time_ratio", t->number(i, "batch_latency_s") / t->number(top->second, "batch_latency_s")},
                     {"power_ratio", t->number(i, "gpu_power_w") / t->number(top->second, "gpu_power_w")}};
-    e.simulate = [gpu, llm, batch, clock](const HardwareProfile& profile, const Rival&) -> Simulated {
+    e.simulate = [gpu, llm, batch, clock](const HardwareProfile& profile, const Rival&) -> Result<Simulated> {
       const auto model = StepModel::make(*gpu, *llm, 1, profile, greedy_engine());
-      if (!model) return std::vector<double>{kNone, kNone};
+      if (!model) return std::unexpected(model.error());
       const Batch at = served(*model, batch, clock);
       const Batch at_top = served(*model, batch, gpu->clock_max);
-      return {{at.seconds / at_top.seconds, at.watts / at_top.watts}, model->asked()};
+      return Simulated{{at.seconds / at_top.seconds, at.watts / at_top.watts}, model->asked()};
     };
     to.experiments.push_back(std::move(e));
   }

@@ -57,8 +57,7 @@ struct Quantity {
   double measured = 0.0;
 };
 
-/// The simulated values of an experiment: one per quantity, NaN if the model says that it cannot run, and the range of
-/// conditions used.
+/// The simulated values of an experiment, one per quantity (NaN: the run has none), and the range of conditions used.
 struct Simulated {
   Simulated() = default;
   Simulated(std::vector<double> v) : values(std::move(v)) {}  // NOLINT: a bare list of values is one
@@ -76,7 +75,8 @@ struct Experiment {
   bool fitted = false;   ///< may be used for fitting; false: never seen by it
   bool in_view = false;  ///< constants were chosen by hand with this row in view: counts as fitted, unused by fits
   std::string model;     ///< for leave_one_model_out; empty: not used there
-  std::function<Simulated(const engine::HardwareProfile&, const Rival&)> simulate;
+  /// Error: why it cannot run according to our model.
+  std::function<Result<Simulated>(const engine::HardwareProfile&, const Rival&)> simulate;
 };
 
 /// All experiments found in a data directory, and the names of missing sets.

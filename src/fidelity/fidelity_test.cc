@@ -345,7 +345,7 @@ void write_made_up_card(const ScratchFolder& folder, const Catalog& catalog, dou
     if (e.set != "aiconfigurator/h100-gemm-bf16") continue;
     char text[32];
     const double off = 1.0 + noise * (static_cast<double>(fold_of(e.set, e.row, 1000)) / 499.5 - 1.0);
-    std::snprintf(text, sizeof text, "%.9g\n", off * e.simulate(truth, Rival{}).values.front());
+    std::snprintf(text, sizeof text, "%.9g\n", off * e.simulate(truth, Rival{})->values.front());
     csv += lines[at++] + text;
   }
   ASSERT_EQ(at, lines.size());

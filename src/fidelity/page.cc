@@ -377,10 +377,8 @@ std::string to_markdown(const Scores& scores, const std::vector<std::string>& ab
                     percent(s.p90), percent(s.bias), percent(s.mfu_power_law), percent(s.three_constants));
   }
   if (!scores.infeasible.empty()) {
-    text += fmt::format(
-        "\n{} rows ran where our model says that the weights or one request do not fit, or that so many GPUs do not "
-        "divide the model: {}.\n",
-        scores.infeasible.size(), fmt::join(scores.infeasible, "; "));
+    text += fmt::format("\nOf {} measured values our model has none: {}.\n", scores.infeasible.size(),
+                        fmt::join(scores.infeasible, "; "));
   }
   if (!absent.empty()) {
     text += fmt::format("\nSets not found, and rows of a set that are not scored: {}.\n", fmt::join(absent, "; "));

@@ -64,12 +64,13 @@ Result<void> freesh(const std::string& data, const Catalog& catalog, Collection&
     e.quantities = {{"power_w", t->number(i, "worker_power_w")},
                     {"ttft_mean_ms", t->number(i, "mean_ttft_ms")},
                     {"tpot_mean_ms", tbt}};
-    e.simulate = [gpu, llm, tp, load](const HardwareProfile& profile, const Rival& rival) -> Simulated {
+    e.simulate = [gpu, llm, tp, load](const HardwareProfile& profile, const Rival& rival) -> Result<Simulated> {
       const Result<StepModel> model = StepModel::make(*gpu, *llm, tp, profile, benchmark_engine());
-      if (!model) return std::vector<double>(3, kNone);
+      if (!model) return std::unexpected(model.error());
       const RivalPower other{rival, *gpu, *llm, tp};
       const Measured m = run(*model, benchmark_engine(), load, &other);
-      return {{m.power_w, m.ttft_mean_s * 1e3, m.tpot_mean_s * 1e3}, model->asked()};
+      if (!m.feasible) return too_large();
+      return Simulated{{m.power_w, m.ttft_mean_s * 1e3, m.tpot_mean_s * 1e3}, model->asked()};
     };
     to.experiments.push_back(std::move(e));
   }
@@ -99,10 +100,10 @@ Result<void> distserve(const std::string& data, const Catalog& catalog, Collecti
         e.tp = tp;
         e.quantities = {{quantity, ms}};
         e.in_view = tp > 1 && shape.decode_requests == kCpuTimeBatch;
-        e.simulate = [gpu, llm, tp, shape](const HardwareProfile& profile, const Rival&) -> Simulated {
+        e.simulate = [gpu, llm, tp, shape](const HardwareProfile& profile, const Rival&) -> Result<Simulated> {
           const Result<StepModel> model = StepModel::make(*gpu, *llm, tp, profile, engine_of_2023());
-          if (!model) return std::vector<double>{kNone};
-          return {{step_value(*model, shape, gpu->clock_max).seconds * 1e3}, model->asked()};
+          if (!model) return std::unexpected(model.error());
+          return Simulated{{step_value(*model, shape, gpu->clock_max).seconds * 1e3}, model->asked()};
         };
         to.experiments.push_back(std::move(e));
       };
@@ -160,7 +161,7 @@ Result<void> llmservingsim(const std::string& data, const Catalog& catalog, Coll
       e.tp = f.tp;
       e.quantities = {{"products_ms", ns * 1e-6}};
       e.simulate = [gpu, llm, tp = f.tp, n = static_cast<double>(tokens)](const HardwareProfile& profile,
-                                                                          const Rival&) -> Simulated {
+                                                                          const Rival&) -> Result<Simulated> {
         const auto work = [&](const engine::Operations& o) {
           const double q = static_cast<double>(llm->heads) / tp * llm->head_dim;
           const double kv = static_cast<double>(llm->kv_heads) / tp * llm->head_dim;
@@ -170,7 +171,7 @@ Result<void> llmservingsim(const std::string& data, const Catalog& catalog, Coll
         };
         const std::int32_t clock = gpu->clock_max.value();
         const engine::AskedRange asked{0, 0, static_cast<std::int64_t>(n), clock, clock};
-        return {{repeat_kernel(*gpu, *llm, tp, profile, false, work).seconds * 1e3}, asked};
+        return Simulated{{repeat_kernel(*gpu, *llm, tp, profile, false, work).seconds * 1e3}, asked};
       };
       to.experiments.push_back(std::move(e));
     }
@@ -208,13 +209,13 @@ Result<void> jetson(const std::string& data, const Catalog& catalog, Collection&
     e.row = fmt::format("decode batch={} at {:.2f} of the top clock", batch, mhz / top);
     e.gpu = gpu->name;
     e.quantities = {{"time_ratio", value.first / value.second / (at_top.first / at_top.second)}};
-    e.simulate = [gpu, llm, batch, x = mhz / top](const HardwareProfile& profile, const Rival&) -> Simulated {
+    e.simulate = [gpu, llm, batch, x = mhz / top](const HardwareProfile& profile, const Rival&) -> Result<Simulated> {
       const Result<StepModel> model = StepModel::make(*gpu, *llm, 1, profile, benchmark_engine());
-      if (!model) return std::vector<double>{kNone};
+      if (!model) return std::unexpected(model.error());
       const StepShape shape{batch, std::int64_t{batch} * 60, 0, 0, 0};
       const auto clock = static_cast<std::int32_t>(x * gpu->clock_max.value());
       const double low = step_value(*model, shape, MegaHertz(clock)).seconds;
-      return {{low / step_value(*model, shape, gpu->clock_max).seconds}, model->asked()};
+      return Simulated{{low / step_value(*model, shape, gpu->clock_max).seconds}, model->asked()};
     };
     to.experiments.push_back(std::move(e));
   }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <limits>
 #include <map>
 #include <string>
 #include <vector>
@@ -63,9 +64,9 @@ Result<void> voltana_panel(const std::string& file, const GpuSpec* gpu, const Ca
     e.quantities = {{"energy_j", energy}};
     e.tp = tp;
     e.simulate = [gpu, llm, tp, load, engine = catalog.voltanallm.engine](const HardwareProfile& profile,
-                                                                          const Rival& rival) -> Simulated {
+                                                                          const Rival& rival) -> Result<Simulated> {
       Result<StepModel> model = StepModel::make(*gpu, *llm, tp, profile, engine);
-      if (!model) return std::vector<double>{kNone};
+      if (!model) return std::unexpected(model.error());
       const RivalPower power{rival, *gpu, *llm, tp};
       double joules = 0.0;
       for (const bool prefill : {true, false}) {
@@ -73,10 +74,10 @@ Result<void> voltana_panel(const std::string& file, const GpuSpec* gpu, const Ca
         side.prefill_only = prefill;
         side.decode_only = !prefill;
         const Measured m = run(*model, engine, side, &power);
-        if (!m.feasible) return std::vector<double>{kNone};
+        if (!m.feasible) return too_large();
         joules += 2.0 * m.energy_j;
       }
-      return {{joules}, model->asked()};
+      return Simulated{{joules}, model->asked()};
     };
     to.experiments.push_back(std::move(e));
   }
@@ -124,22 +125,24 @@ Result<void> splitwise(const std::string& data, const Catalog& catalog, Collecti
     if (power) e.quantities.push_back({"power_w", share * gpu->tdp.value() * tp});
     e.tp = tp;
     e.simulate = [gpu, llm, tp, prompt, batch, output, power](const HardwareProfile& profile,
-                                                              const Rival& rival) -> Simulated {
+                                                              const Rival& rival) -> Result<Simulated> {
       // A batch of equal requests, all prompts in one step.
       engine::EngineOptions engine = engine_of_2023();
-      engine.max_num_batched_tokens = static_cast<std::int32_t>(prompt) * batch;
+      constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+      engine.max_num_batched_tokens = static_cast<std::int32_t>(std::min(std::int64_t{prompt} * batch, kMost));
       Load load;
       load.concurrency = load.requests = batch;
       load.input_mean = static_cast<double>(prompt);
       load.output_mean = static_cast<double>(output);
       load.clock = gpu->clock_max;
       const Result<StepModel> model = StepModel::make(*gpu, *llm, tp, profile, engine);
+      if (!model) return std::unexpected(model.error());
       const RivalPower other{rival, *gpu, *llm, tp};
-      const Measured m = model ? run(*model, engine, load, &other) : Measured{.feasible = false};
-      if (!m.feasible) return std::vector<double>(power ? 3 : 2, kNone);
+      const Measured m = run(*model, engine, load, &other);
+      if (!m.feasible) return too_large();
       std::vector<double> values{m.ttft_mean_s * 1e3, m.tpot_mean_s * 1e3};
       if (power) values.push_back(m.power_w);
-      return {std::move(values), model->asked()};
+      return Simulated{std::move(values), model->asked()};
     };
     to.experiments.push_back(std::move(e));
   }
@@ -173,14 +176,15 @@ Result<void> node_power(const std::string& data, const Catalog& catalog, Collect
     e.gpu = gpu->name;
     e.quantities = {{"power_w", power}};
     e.tp = 4;
-    e.simulate = [gpu, llm, load](const HardwareProfile& profile, const Rival& rival) -> Simulated {
+    e.simulate = [gpu, llm, load](const HardwareProfile& profile, const Rival& rival) -> Result<Simulated> {
       const Result<StepModel> model = StepModel::make(*gpu, *llm, 4, profile, greedy_engine());
-      if (!model) return std::vector<double>{kNone};
+      if (!model) return std::unexpected(model.error());
       // Their idle node draws about 700 W: what our four parked GPUs leave is the rest of the node.
       const double rest = 700.0 - to_watts(model->idle_power(gpu->clock_min)).value();
       const RivalPower power_law{rival, *gpu, *llm, 4};
       const Measured m = run(*model, greedy_engine(), load, &power_law);
-      return {{m.feasible ? m.power_w + rest : kNone}, model->asked()};
+      if (!m.feasible) return too_large();
+      return Simulated{{m.power_w + rest}, model->asked()};
     };
     to.experiments.push_back(std::move(e));
   }

@@ -11,10 +11,8 @@ namespace wattle::fidelity {
 using engine::HardwareProfile;
 using engine::StepModel;
 
-std::optional<StepModel> instance(const Instance& at, const HardwareProfile& profile) {
-  Result<StepModel> made = StepModel::make(at.gpu, at.llm, at.shape, profile, at.engine);
-  if (!made) return std::nullopt;
-  return std::move(*made);
+Result<StepModel> instance(const Instance& at, const HardwareProfile& profile) {
+  return StepModel::make(at.gpu, at.llm, at.shape, profile, at.engine);
 }
 
 namespace {
@@ -23,9 +21,7 @@ std::vector<double> pick(const Measured& m, const std::vector<Quantity>& quantit
   std::vector<double> values;
   for (const Quantity& q : quantities) {
     double v = kNone;
-    if (!m.feasible) {
-      v = kNone;
-    } else if (q.name == "power_w") {
+    if (q.name == "power_w") {
       v = m.power_w;
     } else if (q.name == "ttft_p99_ms") {
       v = m.ttft_p99_s * 1e3;
@@ -47,14 +43,16 @@ std::vector<double> pick(const Measured& m, const std::vector<Quantity>& quantit
 
 }  // namespace
 
-std::function<Simulated(const HardwareProfile&, const Rival&)> serve(Instance at, Load load,
-                                                                     std::vector<Quantity> quantities) {
+std::function<Result<Simulated>(const HardwareProfile&, const Rival&)> serve(Instance at, Load load,
+                                                                             std::vector<Quantity> quantities) {
   return [at = std::move(at), load, quantities = std::move(quantities)](const HardwareProfile& profile,
-                                                                        const Rival& rival) -> Simulated {
-    const std::optional<StepModel> model = instance(at, profile);
-    if (!model) return std::vector<double>(quantities.size(), kNone);
+                                                                        const Rival& rival) -> Result<Simulated> {
+    const Result<StepModel> model = instance(at, profile);
+    if (!model) return std::unexpected(model.error());
     const RivalPower power{rival, at.gpu, at.llm, at.shape.gpus()};
-    return {pick(run(*model, at.engine, load, &power), quantities), model->asked()};
+    const Measured m = run(*model, at.engine, load, &power);
+    if (!m.feasible) return too_large();
+    return Simulated{pick(m, quantities), model->asked()};
   };
 }
 

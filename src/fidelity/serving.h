@@ -1,7 +1,6 @@
 #pragma once
 // A row measured on one instance at steady load, and its simulation.
 #include <functional>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,12 +20,12 @@ struct Instance {
   engine::EngineOptions engine = benchmark_engine();
 };
 
-/// None if the model does not fit.
-[[nodiscard]] std::optional<engine::StepModel> instance(const Instance& at, const engine::HardwareProfile& profile);
+/// Error: the model does not fit, or the parallelism does not divide it.
+[[nodiscard]] Result<engine::StepModel> instance(const Instance& at, const engine::HardwareProfile& profile);
 
 /// Simulates `load` and returns `quantities` in the given order, by name: power_w, energy_per_token_j (of output),
-/// ttft_p99_ms, ttft_mean_ms, tpot_p99_ms, tpot_mean_ms, itl_p50_ms. NaN for other names, or if it cannot run.
-[[nodiscard]] std::function<Simulated(const engine::HardwareProfile&, const Rival&)> serve(
+/// ttft_p99_ms, ttft_mean_ms, tpot_p99_ms, tpot_mean_ms, itl_p50_ms. NaN for other names.
+[[nodiscard]] std::function<Result<Simulated>(const engine::HardwareProfile&, const Rival&)> serve(
     Instance at, Load load, std::vector<Quantity> quantities);
 
 /// The clock in the row's `column`. Error: the GPU cannot lock it.

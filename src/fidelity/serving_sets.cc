@@ -5,7 +5,6 @@
 #include <cmath>
 #include <filesystem>
 #include <map>
-#include <optional>
 #include <tuple>
 #include <vector>
 
@@ -57,9 +56,9 @@ Result<void> idle_and_prefill(const std::string& folder, const GpuSpec& gpu, con
       e.quantities = {{"power_w", t->number(i, idle ? "instance_idle_power_w" : "instance_power_w")}};
       const Instance at{gpu, llm, tp, greedy_engine()};
       e.tp = tp;
-      e.simulate = [at, clock, tokens](const HardwareProfile& profile, const Rival& rival) -> Simulated {
-        const std::optional<StepModel> model = instance(at, profile);
-        if (!model) return std::vector<double>{kNone};
+      e.simulate = [at, clock, tokens](const HardwareProfile& profile, const Rival& rival) -> Result<Simulated> {
+        const Result<StepModel> model = instance(at, profile);
+        if (!model) return std::unexpected(model.error());
         StepShape shape;
         if (tokens > 0) {
           shape.prefill_requests = 1;
@@ -69,7 +68,8 @@ Result<void> idle_and_prefill(const std::string& folder, const GpuSpec& gpu, con
         StepValue ours{0.0, to_watts(model->idle_power(clock)).value()};
         if (tokens > 0) ours = launched_eagerly(step_value(*model, shape, clock), ours.watts, at.llm);
         const RivalPower other{rival, at.gpu, at.llm, at.shape.gpus()};
-        return {{rival.law == PowerLaw::Ours ? ours.watts : other.step(shape, ours.seconds)}, model->asked()};
+        const double watts = rival.law == PowerLaw::Ours ? ours.watts : other.step(shape, ours.seconds);
+        return Simulated{{watts}, model->asked()};
       };
       to.experiments.push_back(std::move(e));
     }
