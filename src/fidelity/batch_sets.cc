@@ -6,6 +6,7 @@
 
 #include "fidelity/benchmark_run.h"
 #include "fidelity/experiment.h"
+#include "fidelity/published_names.h"
 #include "fidelity/serving.h"
 #include "fidelity/table.h"
 
@@ -14,6 +15,10 @@ namespace {
 
 using engine::HardwareProfile;
 using engine::StepModel;
+
+constexpr const char* kEnergyLlm = "energyllm-a100-40g";
+// With fewer requests neighbours of the published forests smear into each other (its provenance).
+constexpr std::int32_t kLeastBatch = 8;
 
 /// Power sampling starts about so long before the batch.
 constexpr double kIdleBeforeS = 1.0;
@@ -45,7 +50,7 @@ Batch served(const StepModel& model, std::int32_t batch, MegaHertz clock) {
 Result<void> collect_batches(const std::string& data, const Catalog& catalog, Collection& to) {
   const std::string file = data + "/energyllm-a100-40g/clock_sweep.csv";
   const GpuSpec* gpu = catalog.gpu("a100-40g");
-  if (!to.found(std::filesystem::exists(file) && gpu != nullptr, "energyllm-a100-40g")) return {};
+  if (!to.found(std::filesystem::exists(file) && gpu != nullptr, kEnergyLlm)) return {};
   const Result<Table> t =
       Table::read(file, {"model"},
                   {clock_mhz("clock_mhz"), requests("batch"), measured("batch_latency_s"), measured("gpu_power_w")});
@@ -59,19 +64,27 @@ Result<void> collect_batches(const std::string& data, const Catalog& catalog, Co
   for (std::size_t i = 0; i < t->rows(); ++i) {
     const auto batch = t->whole(i, "batch");
     const MegaHertz clock(t->whole(i, "clock_mhz"));
-    const LlmSpec* llm = catalog.llm(t->text(i, "model"));
+    const auto known_llm = published_llm(catalog, t->text(i, "model"));
     const auto top = tops.find({t->text(i, "model"), batch});
-    // Below 8 requests neighbours of the published forests smear into each other (its provenance).
-    if (llm == nullptr || top == tops.end() || batch < 8 || clock >= gpu->clock_max) continue;
+    std::string reason;
+    if (batch < kLeastBatch) reason = fmt::format("fewer than {} requests", kLeastBatch);
+    if (top == tops.end()) reason = fmt::format("no row at {} MHz to compare with", gpu->clock_max.value());
+    if (!known_llm) reason = known_llm.error();
+    if (!reason.empty()) {
+      to.leave_out(kEnergyLlm, reason);
+      continue;
+    }
+    if (clock == gpu->clock_max) continue;  // what the others are compared with
+    const LlmSpec& llm = *known_llm;
     Experiment e;
     e.set = "EnergyLLM/a100-40g";
-    e.row = fmt::format("{} batch={} mhz={}", llm->name, batch, clock.value());
+    e.row = fmt::format("{} batch={} mhz={}", llm.name, batch, clock.value());
     e.gpu = gpu->name;
     e.fitted = false;
     e.quantities = {{"time_ratio", t->number(i, "batch_latency_s") / t->number(top->second, "batch_latency_s")},
                     {"power_ratio", t->number(i, "gpu_power_w") / t->number(top->second, "gpu_power_w")}};
     e.simulate = [gpu, llm, batch, clock](const HardwareProfile& profile, const Rival&) -> Result<Simulated> {
-      const auto model = StepModel::make(*gpu, *llm, 1, profile, greedy_engine());
+      const auto model = StepModel::make(*gpu, llm, 1, profile, greedy_engine());
       if (!model) return std::unexpected(model.error());
       const Batch at = served(*model, batch, clock);
       const Batch at_top = served(*model, batch, gpu->clock_max);

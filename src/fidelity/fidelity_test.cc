@@ -461,9 +461,9 @@ TEST(Score, does_not_depend_on_the_number_of_threads) {
   ASSERT_TRUE(all) << all.error().message();
   const Scores one = score(all->experiments, catalog, 1, true);
   const Scores two = score(all->experiments, catalog, 3, true);
-  EXPECT_EQ(to_markdown(one, all->absent, {}), to_markdown(two, all->absent, {}));
+  EXPECT_EQ(to_markdown(one, all->absent(), {}), to_markdown(two, all->absent(), {}));
   EXPECT_EQ(std::ranges::count(one.rows, "vllm-fork-Louis-99/idle", &ScoredRow::set), 2);
-  EXPECT_NE(std::ranges::find(all->absent, "VoltanaLLM"), all->absent.end()) << "absent sets are listed, not errors";
+  EXPECT_NE(std::ranges::find(all->missing, "VoltanaLLM"), all->missing.end()) << "absent sets are listed, not errors";
 }
 
 }  // namespace

@@ -63,13 +63,4 @@ Result<MegaHertz> lockable_clock(const Table& t, std::size_t row, std::string_vi
                                              gpu.clock_min.value(), gpu.clock_max.value()));
 }
 
-std::string published_gpu(const std::string& published) {
-  if (published.find("h200") != std::string::npos || published.find("H200") != std::string::npos) return "h200";
-  if (published.find("h100") != std::string::npos || published.find("H100") != std::string::npos) return "h100";
-  if (published.find("b200") != std::string::npos || published.find("B200") != std::string::npos) return "b200";
-  if (published.find("A100-SXM4-40GB") != std::string::npos) return "a100-40g";
-  if (published.find("a100") != std::string::npos || published.find("A100") != std::string::npos) return "a100-80g";
-  return published;
-}
-
 }  // namespace wattle::fidelity

@@ -32,7 +32,4 @@ struct Instance {
 [[nodiscard]] Result<MegaHertz> lockable_clock(const Table& t, std::size_t row, std::string_view column,
                                                const GpuSpec& gpu);
 
-/// Our name of a GPU, by its published one; the latter if it is unknown.
-[[nodiscard]] std::string published_gpu(const std::string& published);
-
 }  // namespace wattle::fidelity

@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <expected>
 #include <filesystem>
+#include <limits>
 #include <map>
 #include <tuple>
 #include <vector>
@@ -12,6 +14,7 @@
 #include "fidelity/baselines.h"
 #include "fidelity/benchmark_run.h"
 #include "fidelity/experiment.h"
+#include "fidelity/published_names.h"
 #include "fidelity/sample_model.h"
 #include "fidelity/serving.h"
 #include "fidelity/step_value.h"
@@ -138,6 +141,18 @@ std::vector<bool> waited_for_host(const Table& t) {
 /// dense and known here, so the dense rows judge it. gpt-oss's runs on one GPU do not wait.
 constexpr Span kReasoningHostStep = Span::us(20'900);
 
+constexpr const char* kMlEnergy = "mlenergy/v3_llm_configs";
+
+/// Why a row of ML.ENERGY's benchmark is not scored, whatever its GPU and model; empty: it is.
+std::string unscored_task(const Table& t, std::size_t i) {
+  const std::string& task = t.text(i, "task");
+  if (task.contains("image") || task.contains("video")) return "task " + task;
+  const std::int32_t gpus = t.whole(i, "num_gpus");
+  const std::int32_t groups = t.whole(i, "data_parallel");
+  if (gpus % groups != 0) return fmt::format("{} GPUs in {} data-parallel groups", gpus, groups);
+  return {};
+}
+
 /// vLLM: experts are parallel within the tensor-parallel group, or over as many data-parallel groups of one GPU.
 Parallelism ml_energy_shape(const Table& t, std::size_t i) {
   const std::int32_t all = t.whole(i, "num_gpus");
@@ -149,7 +164,7 @@ Parallelism ml_energy_shape(const Table& t, std::size_t i) {
 }
 
 Result<void> ml_energy(const std::string& data, const Catalog& catalog, Collection& to) {
-  const std::string file = data + "/mlenergy/v3_llm_configs.csv";
+  const std::string file = fmt::format("{}/{}.csv", data, kMlEnergy);
   if (!to.found(std::filesystem::exists(file), "mlenergy")) return {};
   const Result<Table> t =
       Table::read(file, {"task", "model_id", "gpu_model", "weight_precision"},
@@ -162,14 +177,17 @@ Result<void> ml_energy(const std::string& data, const Catalog& catalog, Collecti
   const std::vector<bool> waited = waited_for_host(*t);
   for (std::size_t i = 0; i < t->rows(); ++i) {
     const std::string& task = t->text(i, "task");
-    const GpuSpec* gpu = catalog.gpu(published_gpu(t->text(i, "gpu_model")));
-    const LlmSpec* llm = catalog.llm(t->text(i, "model_id"));
-    if (gpu == nullptr || llm == nullptr || task.find("image") != std::string::npos ||
-        task.find("video") != std::string::npos) {
+    const auto known_gpu = published_gpu(catalog, t->text(i, "gpu_model"));
+    const auto llm = published_llm(catalog, t->text(i, "model_id"), {t->text(i, "weight_precision")});
+    std::string reason = unscored_task(*t, i);
+    if (reason.empty() && !known_gpu) reason = known_gpu.error();
+    if (reason.empty() && !llm) reason = llm.error();
+    if (!reason.empty()) {
+      to.leave_out(kMlEnergy, reason);
       continue;
     }
+    const GpuSpec* gpu = *known_gpu;
     Instance at{*gpu, *llm, ml_energy_shape(*t, i)};
-    if (t->text(i, "weight_precision").starts_with("fp8")) at.llm.dtype = Dtype::Fp8;
     if (at.llm.dtype == Dtype::Fp8 && llm->name == "llama-3.1-405b") at.llm.attention_weights = Dtype::Bf16;  // Meta's
     Load load;
     load.concurrency = static_cast<std::int32_t>(std::lround(t->number(i, "avg_batch_size")));
@@ -212,8 +230,7 @@ Result<void> ml_energy(const std::string& data, const Catalog& catalog, Collecti
 }
 
 SampleShape sample_shape(const Table& t, std::size_t i) {
-  SampleShape shape{t.text(i, "precision"), t.text(i, "gemm_quant_mode"),
-                    is_aiconfigurators_own(t.text(i, "silicon_data_source"))};
+  SampleShape shape{is_aiconfigurators_own(t.text(i, "silicon_data_source"))};
   const auto degree = [&](const char* column) { return std::max(1, t.whole(i, column)); };  // none, or 0: 1
   shape.tensor = degree("tp_size");
   shape.pipeline = degree("pp_size");
@@ -223,14 +240,34 @@ SampleShape sample_shape(const Table& t, std::size_t i) {
   return shape;
 }
 
-/// Why a row of the sample is not scored; empty: it is.
-std::string unscored(const Table& t, std::size_t i, const GpuSpec* gpu, const LlmSpec* llm) {
-  if (gpu == nullptr || t.text(i, "system") == "gb200") return t.text(i, "system");
-  if (t.text(i, "mode") != "agg") return "prefill and decode apart";
-  if (llm == nullptr) return t.text(i, "model_path");
-  if (t.whole(i, "tp_size") == 0 || t.whole(i, "batch_size") == 0) return "no tp_size or batch_size";
-  const auto shape = parallelism_of(sample_shape(t, i), *llm);
-  return shape ? std::string() : shape.error();
+constexpr const char* kSample = "aiconfigurator/silicon_sample";
+
+/// What a row of the sample ran on.
+struct SampleInstance {
+  const GpuSpec* gpu;
+  LlmSpec llm;
+  Parallelism shape;
+  std::int32_t concurrency;
+};
+
+/// Error: why the row is not scored.
+std::expected<SampleInstance, std::string> sample_instance(const Table& t, std::size_t i, const Catalog& catalog) {
+  constexpr std::int64_t kMostInFlight = 100'000;
+  const auto gpu = published_gpu(catalog, t.text(i, "system"));
+  if (!gpu) return std::unexpected(gpu.error());
+  const std::string& mode = t.text(i, "mode");
+  if (mode != "agg") return std::unexpected(mode == "disagg" ? "prefill and decode apart" : "mode " + mode);
+  if (!knows_backend(t.text(i, "backend"))) return std::unexpected("unknown backend " + t.text(i, "backend"));
+  auto llm = published_llm(catalog, t.text(i, "model_path"), {t.text(i, "gemm_quant_mode"), t.text(i, "precision")});
+  if (!llm) return std::unexpected(std::move(llm.error()));
+  if (t.whole(i, "tp_size") == 0 || t.whole(i, "batch_size") == 0) return std::unexpected("no tp_size or batch_size");
+  const SampleShape row = sample_shape(t, i);
+  const auto shape = parallelism_of(row, *llm);
+  if (!shape) return std::unexpected(shape.error());
+  const std::int64_t concurrency = concurrency_of(row, t.text(i, "silicon_data_source"), t.whole(i, "batch_size"));
+  if (concurrency > kMostInFlight)
+    return std::unexpected(fmt::format("more than {} requests in flight", kMostInFlight));
+  return SampleInstance{*gpu, std::move(*llm), *shape, static_cast<std::int32_t>(concurrency)};
 }
 
 /// The sets of dense models in 16 or 8 bits have names of their own, because targets refer to them.
@@ -253,8 +290,8 @@ std::string_view weights_text(const LlmSpec& llm) {
 }
 
 Result<void> end_to_end(const std::string& data, const Catalog& catalog, Collection& to) {
-  const std::string file = data + "/aiconfigurator/silicon_sample.csv";
-  if (!to.found(std::filesystem::exists(file), "aiconfigurator/silicon_sample")) return {};
+  const std::string file = fmt::format("{}/{}.csv", data, kSample);
+  if (!to.found(std::filesystem::exists(file), kSample)) return {};
   const auto degree = [](const char* column) {
     Numbers of = gpus(column).or_none();
     of.low = 0;  // as the file writes that there is none
@@ -266,32 +303,33 @@ Result<void> end_to_end(const std::string& data, const Catalog& catalog, Collect
        degree("moe_ep_size"), requests("batch_size").or_none(), tokens("isl"), tokens("osl"),
        measured("silicon_ttft_ms"), measured("silicon_tpot_ms")});
   if (!t) return std::unexpected(t.error());
-  std::map<std::string, int> why;
   for (std::size_t i = 0; i < t->rows(); ++i) {
-    const GpuSpec* gpu = catalog.gpu(published_gpu(t->text(i, "system")));
-    const LlmSpec* llm = catalog.llm(t->text(i, "model_path"));
-    if (const std::string reason = unscored(*t, i, gpu, llm); !reason.empty()) {
-      ++why[reason];
+    const auto known = sample_instance(*t, i, catalog);
+    if (!known) {
+      to.leave_out(kSample, known.error());
       continue;
     }
-    const SampleShape shape = sample_shape(*t, i);
-    Instance at{*gpu, as_run(shape, *llm), *parallelism_of(shape, *llm)};
+    const GpuSpec* gpu = known->gpu;
+    const LlmSpec* llm = &known->llm;
+    Instance at{*gpu, *llm, known->shape};
     const SampleRow sample{t->text(i, "silicon_data_source"),
                            t->text(i, "backend"),
                            llm->name,
                            gpu->name,
                            t->number(i, "isl"),
                            t->number(i, "osl"),
-                           concurrency_of(shape, t->text(i, "silicon_data_source"), t->number(i, "batch_size")),
+                           known->concurrency,
                            at.shape.data,
                            at.shape.tensor,
-                           shape.precision,
+                           t->text(i, "precision"),
                            at.shape.expert};
     const SampleRun client = run_of(sample);
     Load load = client.load;
     at.engine = client.engine;
-    at.engine.max_num_batched_tokens *= at.shape.data;
-    const bool narrow = shape.precision == "fp4" || at.llm.dtype == Dtype::Fp8;
+    constexpr std::int64_t kMostTokens = std::numeric_limits<std::int32_t>::max();
+    at.engine.max_num_batched_tokens = static_cast<std::int32_t>(
+        std::min(std::int64_t{at.engine.max_num_batched_tokens} * at.shape.data, kMostTokens));
+    const bool narrow = sample.precision == "fp4" || at.llm.dtype == Dtype::Fp8;
     if (narrow && narrow_kv_cache(sample)) at.llm.kv_dtype = Dtype::Fp8;
     load.clock = gpu->clock_max;
     Experiment e;
@@ -306,9 +344,6 @@ Result<void> end_to_end(const std::string& data, const Catalog& catalog, Collect
     e.tp = at.shape.tensor;
     e.simulate = serve(std::move(at), load, e.quantities);
     to.experiments.push_back(std::move(e));
-  }
-  for (const auto& [reason, rows] : why) {
-    to.absent.push_back(fmt::format("aiconfigurator/silicon_sample ({} rows: {})", rows, reason));
   }
   return {};
 }

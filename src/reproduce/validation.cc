@@ -93,7 +93,7 @@ Result<Validation> validation(const std::string& data, const fidelity::Catalog& 
   if (!all) return std::unexpected(all.error());
   Validation made;
   fidelity::keep_seen(all->experiments, seen);
-  made.absent = std::move(all->absent);
+  made.absent = all->absent();
   auto of_sets = fidelity::score(all->experiments, catalog, threads, true);
   auto rows = std::move(of_sets.rows);
   for (const WholeRuns& of : kWholeRuns) {
