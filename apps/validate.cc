@@ -107,8 +107,8 @@ int validate(const ValidateFlags& flags) {
   for (const fidelity::RunTarget& m : all->of_runs) {
     fmt::print("{:<42} {:<16} {:>6.1f}   {}\n", m.name, m.target, m.value, m.met ? "met" : "missed");
   }
-  for (const std::string& name : all->absent) fmt::print("not found: {}\n", name);
-  for (const std::string& row : scores.infeasible) fmt::print("cannot run here: {}\n", row);
+  for (const std::string& name : all->absent) fmt::print("not scored: {}\n", name);
+  for (const std::string& row : scores.infeasible) fmt::print("no value of ours: {}\n", row);
   return 0;
 }
 

@@ -129,6 +129,8 @@ bool narrow_kv_cache(const SampleRow& row) {
   return row.backend != "sglang" || row.gpu != "h200";
 }
 
+bool knows_backend(std::string_view backend) { return backend == "vllm" || backend == "trtllm" || backend == "sglang"; }
+
 SampleRun run_of(const SampleRow& row) {
   SampleRun run;
   run.engine = default_engine(row.backend);

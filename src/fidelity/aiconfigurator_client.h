@@ -10,7 +10,10 @@ struct SampleRun {
   Load load;
   engine::EngineOptions engine;
 };
+/// The row's backend is known.
 [[nodiscard]] SampleRun run_of(const SampleRow& row);
+
+[[nodiscard]] bool knows_backend(std::string_view backend);
 
 /// True if the engine had an 8-bit KV cache with weights of at most 8 bits. InferenceMAX's scripts request one except
 /// for gpt-oss (on B200: TensorRT-LLM's do, vLLM's from 5 December 2025), MiniMax (on B200: from 3 April 2026), and

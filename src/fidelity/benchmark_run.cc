@@ -282,6 +282,8 @@ Measured Benchmark::result(Instant end) {
 
 }  // namespace
 
+std::unexpected<Error> too_large() { return bad_input({}, "a request exceeds the KV cache"); }
+
 Measured run(const engine::StepModel& model, const engine::EngineOptions& engine, const Load& load,
              const RivalPower* rival) {
   return Benchmark(model, engine, load, rival != nullptr && rival->rival.law == PowerLaw::Ours ? nullptr : rival).run();

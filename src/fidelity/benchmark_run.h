@@ -4,6 +4,7 @@
 // client is here, energy comes from the carbon ledger.
 #include <cstdint>
 
+#include "base/error.h"
 #include "engine/options.h"
 #include "engine/step_model.h"
 #include "fidelity/baselines.h"
@@ -37,7 +38,7 @@ struct Load {
 };
 
 struct Measured {
-  bool feasible = true;     ///< false: a request exceeds the KV cache; no other value is set
+  bool feasible = true;     ///< false: a request exceeds the KV cache (too_large()); no other value is set
   double energy_j = 0.0;    ///< of the whole instance over the measured window
   double power_w = 0.0;     ///< its mean
   double duration_s = 0.0;  ///< of that window
@@ -46,6 +47,9 @@ struct Measured {
   double tpot_mean_s = 0.0, tpot_p99_s = 0.0;  ///< over requests' mean gaps
   double itl_p50_s = 0.0;                      ///< over all gaps, at the engine's output
 };
+
+/// Why a run was not feasible.
+[[nodiscard]] std::unexpected<Error> too_large();
 
 /// `engine` schedules the requests; `model` was created with the same options. With a rival, energy and power are the
 /// rival's.

@@ -29,7 +29,9 @@ engine::HardwareProfile fit(std::string_view gpu, Catalog catalog, const std::ve
 }
 
 void add_errors(const Experiment& e, const engine::HardwareProfile& profile, Sums& to) {
-  const std::vector<double> ours = e.simulate(profile, Rival{}).values;
+  const auto simulated = e.simulate(profile, Rival{});
+  if (!simulated) return;
+  const std::vector<double>& ours = simulated->values;
   for (std::size_t q = 0; q < ours.size(); ++q) {
     const double error = std::abs(ours[q] / e.quantities[q].measured - 1.0);
     if (!std::isfinite(error)) continue;
@@ -105,7 +107,9 @@ std::vector<ModelLeftOut> leave_one_model_out(std::string_view gpu, const Catalo
     std::map<std::string, std::vector<double>> errors;
     for (const Experiment& e : rest) {
       if (e.gpu != gpu || e.model != model) continue;
-      const std::vector<double> ours = e.simulate(profile, Rival{}).values;
+      const auto simulated = e.simulate(profile, Rival{});
+      if (!simulated) continue;
+      const std::vector<double>& ours = simulated->values;
       for (std::size_t q = 0; q < ours.size(); ++q) {
         const double error = ours[q] / e.quantities[q].measured - 1.0;
         if (std::isfinite(error)) errors[e.quantities[q].name].push_back(error);

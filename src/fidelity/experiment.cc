@@ -1,7 +1,6 @@
 #include "fidelity/experiment.h"
 
-#include <algorithm>
-#include <cctype>
+#include <fmt/format.h>
 
 namespace wattle::fidelity {
 
@@ -10,41 +9,13 @@ const GpuSpec* Catalog::gpu(std::string_view name) const {
   return at == gpus.end() ? nullptr : &at->second;
 }
 
-const LlmSpec* Catalog::llm(std::string_view published) const {
-  std::string name(published.substr(published.rfind('/') + 1));
-  std::ranges::transform(name, name.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  for (const std::string_view prefix : {"meta-"}) {
-    if (name.starts_with(prefix)) name.erase(0, prefix.size());
+std::vector<std::string> Collection::absent() const {
+  std::vector<std::string> lines;
+  for (const std::string& set : missing) lines.push_back(fmt::format("{} (not found)", set));
+  for (const auto& [of, rows] : left_out) {
+    lines.push_back(fmt::format("{} ({} row{}: {})", of.first, rows, rows == 1 ? "" : "s", of.second));
   }
-  for (bool cut = true; cut;) {
-    cut = false;
-    for (const std::string_view suffix : {"-instruct", "-hf", "-it", "-fp8", "-nvfp4", "-2507", "-2407", "-thinking",
-                                          "-0528", "-v0.1", "-v0.3", "-4k", "-8k"}) {
-      if (name.ends_with(suffix)) {
-        name.resize(name.size() - suffix.size());
-        cut = true;
-      }
-    }
-  }
-  if (const auto at = llms.find(name); at != llms.end()) return &at->second;
-  // A name or generation that shares its shapes: Llama-3 and Llama-3.1, Llama2 written without the dash.
-  for (const auto& [from, to] : {std::pair<std::string_view, std::string_view>{"llama-3.1-", "llama-3-"},
-                                 {"llama-3-", "llama-3.1-"},
-                                 {"llama2-", "llama-2-"},
-                                 {"codellama-", "llama-2-"},
-                                 {"llama-3.3-", "llama-3.1-"},
-                                 {"deepseek-r1", "deepseek-v3"},
-                                 {"deepseek-v3.1", "deepseek-v3"},
-                                 {"kimi-k2.5", "kimi-k2"},
-                                 {"minimax-m2.5", "minimax-m2"},
-                                 {"qwen3-coder-30b", "qwen3-30b"},
-                                 {"llama-4-scout-17b-16e", "llama-4-scout"},
-                                 {"llama-4-maverick-17b-128e", "llama-4-maverick"}}) {
-    if (!name.starts_with(from)) continue;
-    const auto at = llms.find(std::string(to) + name.substr(from.size()));
-    if (at != llms.end()) return &at->second;
-  }
-  return nullptr;
+  return lines;
 }
 
 namespace {

@@ -6,6 +6,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -57,8 +58,7 @@ struct Quantity {
   double measured = 0.0;
 };
 
-/// The simulated values of an experiment: one per quantity, NaN if the model says that it cannot run, and the range of
-/// conditions used.
+/// The simulated values of an experiment, one per quantity (NaN: the run has none), and the range of conditions used.
 struct Simulated {
   Simulated() = default;
   Simulated(std::vector<double> v) : values(std::move(v)) {}  // NOLINT: a bare list of values is one
@@ -76,19 +76,25 @@ struct Experiment {
   bool fitted = false;   ///< may be used for fitting; false: never seen by it
   bool in_view = false;  ///< constants were chosen by hand with this row in view: counts as fitted, unused by fits
   std::string model;     ///< for leave_one_model_out; empty: not used there
-  std::function<Simulated(const engine::HardwareProfile&, const Rival&)> simulate;
+  /// Error: why it cannot run according to our model.
+  std::function<Result<Simulated>(const engine::HardwareProfile&, const Rival&)> simulate;
 };
 
-/// All experiments found in a data directory, and the names of missing sets.
+/// All experiments found in a data directory, and what is not among them: a row that is read is part of an experiment
+/// or left out for a reason.
 struct Collection {
   std::vector<Experiment> experiments;
-  std::vector<std::string> absent;
+  std::vector<std::string> missing;                                     ///< sets
+  std::map<std::pair<std::string, std::string>, std::size_t> left_out;  ///< rows by set and reason
 
-  /// Whether the set is there; lists it as absent if not.
+  /// Whether the set is there; lists it as missing if not.
   bool found(bool there, const std::string& set) {
-    if (!there) absent.push_back(set);
+    if (!there) missing.push_back(set);
     return there;
   }
+  void leave_out(const std::string& set, const std::string& reason) { ++left_out[{set, reason}]; }
+  /// A line for each missing set, and for each reason with its number of rows.
+  [[nodiscard]] std::vector<std::string> absent() const;
 };
 
 /// Reads all known sets. Errors: a malformed file.

@@ -211,10 +211,10 @@ Result<void> collect_facts(const std::string&, const Catalog& catalog, Collectio
     e.quantities = {{fact.quantity, fact.measured}};
     e.tp = fact.tp;
     e.simulate = [gpu, llm, &fact, engine = options_of(fact.engine, catalog)](const HardwareProfile& profile,
-                                                                              const Rival&) -> Simulated {
+                                                                              const Rival&) -> Result<Simulated> {
       const Result<StepModel> model = StepModel::make(*gpu, *llm, fact.tp, profile, engine);
-      if (!model) return std::vector<double>{kNone};
-      return {{fact.value(*model)}, model->asked()};
+      if (!model) return std::unexpected(model.error());
+      return Simulated{{fact.value(*model)}, model->asked()};
     };
     to.experiments.push_back(std::move(e));
   }

@@ -36,13 +36,28 @@ TEST(Table, ragged_lines_are_refused_with_their_place) {
   EXPECT_TRUE(std::isnan(good->number(0, "b")));
   EXPECT_FALSE(Table::read(folder.file("absent.csv")));
   const std::string file = folder.write("z.csv", "a,b\n1,2\n3,many\n");
-  const auto missing = Table::read(file, {"a"}, {"c"});
+  const auto missing = Table::read(file, {"a"}, {measured("c")});
   ASSERT_FALSE(missing);
   EXPECT_NE(missing.error().message().find("no column 'c'"), std::string::npos);
-  const auto wrong = Table::read(file, {"a"}, {"b"});
+  const auto wrong = Table::read(file, {"a"}, {measured("b")});
   ASSERT_FALSE(wrong);
   EXPECT_NE(wrong.error().message().find("z.csv:3"), std::string::npos) << wrong.error().message();
   EXPECT_NE(wrong.error().message().find("many"), std::string::npos);
+}
+
+TEST(Table, columns_say_what_their_cells_may_hold) {
+  const ScratchFolder folder;
+  const std::string file = folder.write("x.csv", "n,x\n44.0,\n");
+  const auto table = Table::read(file, {}, {requests("n"), measured("x").or_none(), measured("power").if_there()});
+  ASSERT_TRUE(table) << table.error().message();
+  EXPECT_EQ(table->whole(0, "n"), 44);
+  EXPECT_TRUE(std::isnan(table->number(0, "x")));
+  EXPECT_FALSE(table->has("power"));
+  EXPECT_FALSE(Table::read(file, {}, {measured("x")})) << "empty";
+  EXPECT_FALSE(Table::read(file, {}, {measured("power").or_none()})) << "missing";
+  const auto zero = Table::read(folder.write("zero.csv", "x\n0\n"), {}, {measured("x")});
+  ASSERT_FALSE(zero);
+  EXPECT_NE(zero.error().message().find("above 0"), std::string::npos) << zero.error().message();
 }
 
 TEST(LeastSquares, finds_the_parameters_of_a_curve_despite_wild_points) {
@@ -330,7 +345,7 @@ void write_made_up_card(const ScratchFolder& folder, const Catalog& catalog, dou
     if (e.set != "aiconfigurator/h100-gemm-bf16") continue;
     char text[32];
     const double off = 1.0 + noise * (static_cast<double>(fold_of(e.set, e.row, 1000)) / 499.5 - 1.0);
-    std::snprintf(text, sizeof text, "%.9g\n", off * e.simulate(truth, Rival{}).values.front());
+    std::snprintf(text, sizeof text, "%.9g\n", off * e.simulate(truth, Rival{})->values.front());
     csv += lines[at++] + text;
   }
   ASSERT_EQ(at, lines.size());
@@ -446,9 +461,9 @@ TEST(Score, does_not_depend_on_the_number_of_threads) {
   ASSERT_TRUE(all) << all.error().message();
   const Scores one = score(all->experiments, catalog, 1, true);
   const Scores two = score(all->experiments, catalog, 3, true);
-  EXPECT_EQ(to_markdown(one, all->absent, {}), to_markdown(two, all->absent, {}));
+  EXPECT_EQ(to_markdown(one, all->absent(), {}), to_markdown(two, all->absent(), {}));
   EXPECT_EQ(std::ranges::count(one.rows, "vllm-fork-Louis-99/idle", &ScoredRow::set), 2);
-  EXPECT_NE(std::ranges::find(all->absent, "VoltanaLLM"), all->absent.end()) << "absent sets are listed, not errors";
+  EXPECT_NE(std::ranges::find(all->missing, "VoltanaLLM"), all->missing.end()) << "absent sets are listed, not errors";
 }
 
 }  // namespace

@@ -210,7 +210,9 @@ class StageProblem {
     std::vector<std::vector<double>> parts(used_.size());
     side_by_side(threads_, used_.size(), [&](std::size_t i) {
       const Experiment& e = *used_[i].experiment;
-      const std::vector<double> ours = e.simulate(profile, Rival{}).values;
+      const auto simulated = e.simulate(profile, Rival{});
+      if (!simulated) return;
+      const std::vector<double>& ours = simulated->values;
       for (std::size_t q = 0; q < ours.size(); ++q) {
         if (used_[i].weights[q] <= 0.0) continue;
         parts[i].push_back(std::log(ours[q] / e.quantities[q].measured) * used_[i].weights[q] * kUnit);
@@ -253,8 +255,9 @@ void measured_range(std::string_view gpu, const std::vector<Experiment>& experim
   const auto widen = [](double& to, auto value) { to = std::max(to, static_cast<double>(value)); };
   for (const Experiment& e : experiments) {
     if (!e.fitted || e.gpu != gpu) continue;
-    const engine::AskedRange asked = e.simulate(fitted, Rival{}).asked;
-    if (asked.clock_high_mhz == 0) continue;
+    const auto simulated = e.simulate(fitted, Rival{});
+    if (!simulated || simulated->asked.clock_high_mhz == 0) continue;
+    const engine::AskedRange& asked = simulated->asked;
     widen(profile.measured_requests, asked.requests);
     widen(profile.measured_context_tokens, asked.context_tokens);
     widen(profile.measured_step_tokens, asked.step_tokens);

@@ -37,7 +37,7 @@ constexpr double kShortestFp8Ms = 0.50;
 
 /// Without rows if the file is not there.
 Result<Table> optional_table(const std::string& file, const std::string& set, Collection& to,
-                             const std::vector<std::string>& texts, const std::vector<std::string>& numbers) {
+                             const std::vector<std::string>& texts, const std::vector<Numbers>& numbers) {
   if (!to.found(std::filesystem::exists(file), set)) return Table{};
   return Table::read(file, texts, numbers);
 }
@@ -102,7 +102,21 @@ void add(Collection& to, Kernel kernel) {
 
 std::int64_t whole(double v) { return static_cast<std::int64_t>(v); }
 
-std::size_t stride(std::size_t rows) { return std::max<std::size_t>(1, rows / kMostRows); }
+/// Thins a table to one row in some.
+class Thinned {
+ public:
+  explicit Thinned(std::size_t step) : step_(step) {}
+  Thinned(std::size_t rows, std::size_t most) : Thinned(std::max<std::size_t>(1, rows / most)) {}
+  /// Whether the row counts; lists it as left out if not.
+  bool takes(std::size_t row, const std::string& set, Collection& to) const {
+    if (row % step_ == 0) return true;
+    to.leave_out(set, fmt::format("of so many one in {} is enough", step_));
+    return false;
+  }
+
+ private:
+  std::size_t step_;
+};
 
 /// A kernel's work per second, and the power reading.
 struct Reading {
@@ -126,7 +140,9 @@ Reading product_reading(double m, double n, double k, double bytes, double ms, d
 Result<void> gemm(const std::string& data, const Files& f, const GpuSpec& gpu, Collection& to) {
   const std::string file = fmt::format("{}/aiconfigurator/{}_gemm{}.csv", data, f.prefix, f.power);
   const std::string set = fmt::format("aiconfigurator/{}-gemm", f.prefix);
-  Result<Table> read = optional_table(file, set, to, {"dtype"}, {"m", "n", "k", "latency_ms"});
+  Result<Table> read =
+      optional_table(file, set, to, {"dtype"},
+                     {size("m"), size("n"), size("k"), measured("latency_ms"), measured("power_w").if_there()});
   if (!read) return std::unexpected(read.error());
   const Table& t = *read;
   const auto is_fp8 = [&](std::size_t i) { return t.text(i, "dtype").starts_with("fp8"); };
@@ -142,18 +158,24 @@ Result<void> gemm(const std::string& data, const Files& f, const GpuSpec& gpu, C
     if (is_fp8(i) || dtype == "bfloat16") readings[is_fp8(i)].push_back(reading(i));
   }
   std::size_t kept = 0;
-  const std::size_t step = stride(t.rows());
+  const Thinned thinned(t.rows(), kMostRows);
   for (std::size_t i = 0; i < t.rows(); ++i) {
     const std::string& dtype = t.text(i, "dtype");
     const bool fp8 = is_fp8(i);
-    if (!fp8 && dtype != "bfloat16") continue;
+    if (!fp8 && dtype != "bfloat16") {
+      to.leave_out(set, "products in " + dtype);
+      continue;
+    }
     const double m = t.number(i, "m");
     const double n = t.number(i, "n");
     const double k = t.number(i, "k");
     const double ms = t.number(i, "latency_ms");
     double power = t.has("power_w") ? t.number(i, "power_w") : -1.0;
-    if (dtype == "fp8_block" && ms < kShortestFp8Ms) continue;
-    if (kept++ % step != 0) continue;
+    if (dtype == "fp8_block" && ms < kShortestFp8Ms) {
+      to.leave_out(set, "products in fp8_block so short that the reading is their launches");
+      continue;
+    }
+    if (!thinned.takes(kept++, set, to)) continue;
     if (power > 0.0 && ms >= kShortestPowerMs && reads_low(reading(i), readings[fp8])) power = 0.0;
     LlmSpec llm;
     llm.dtype = fp8 ? Dtype::Fp8 : Dtype::Bf16;
@@ -173,15 +195,20 @@ Result<void> gemm(const std::string& data, const Files& f, const GpuSpec& gpu, C
 Result<void> attention(const std::string& data, const Files& f, const GpuSpec& gpu, bool decode, Collection& to) {
   const std::string kind = decode ? "generation" : "context";
   const std::string set = fmt::format("aiconfigurator/{}-{}-attention", f.prefix, kind);
-  Result<Table> read =
-      optional_table(fmt::format("{}/aiconfigurator/{}_{}_attention{}.csv", data, f.prefix, kind, f.power), set, to,
-                     {"kv_cache_dtype"},
-                     {"num_heads", "num_kv_heads", "batch_size", decode ? "context_len" : "input_len", "latency_ms"});
+  Result<Table> read = optional_table(
+      fmt::format("{}/aiconfigurator/{}_{}_attention{}.csv", data, f.prefix, kind, f.power), set, to,
+      {"kv_cache_dtype"},
+      {size("num_heads"), size("num_kv_heads"), requests("batch_size"), tokens(decode ? "context_len" : "input_len"),
+       measured("latency_ms"), measured("power_w").if_there()});
   if (!read) return std::unexpected(read.error());
   const Table& t = *read;
-  const std::size_t step = stride(t.rows());
-  for (std::size_t i = 0; i < t.rows(); i += step) {
-    if (t.text(i, "kv_cache_dtype") != "bfloat16") continue;
+  const Thinned thinned(t.rows(), kMostRows);
+  for (std::size_t i = 0; i < t.rows(); ++i) {
+    if (const std::string& dtype = t.text(i, "kv_cache_dtype"); dtype != "bfloat16") {
+      to.leave_out(set, "KV cache in " + dtype);
+      continue;
+    }
+    if (!thinned.takes(i, set, to)) continue;
     const double heads = t.number(i, "num_heads");
     const double kv = t.number(i, "num_kv_heads");
     const double batch = t.number(i, "batch_size");
@@ -218,12 +245,19 @@ Result<void> all_reduce(const std::string& data, const Files& f, const GpuSpec& 
   const std::string set = fmt::format("aiconfigurator/{}-allreduce", f.prefix);
   const std::string file = fmt::format("{}/aiconfigurator/{}_allreduce.csv", data, f.prefix);
   if (!std::filesystem::exists(file)) return {};
-  Result<Table> read = Table::read(file, {"backend"}, {"num_gpus", "message_elems", "latency_ms"});
+  Result<Table> read =
+      Table::read(file, {"backend"}, {gpus("num_gpus"), measured("message_elems"), measured("latency_ms")});
   if (!read) return std::unexpected(read.error());
   for (std::size_t i = 0; i < read->rows(); ++i) {
-    if (read->text(i, "backend") != "vllm_graph") continue;
+    if (const std::string& backend = read->text(i, "backend"); backend != "vllm_graph") {
+      to.leave_out(set, "backend " + backend);
+      continue;
+    }
     const double elements = read->number(i, "message_elems");
-    if (elements > 2e8) continue;  // no step of any LLM sends half a gigabyte at once
+    if (elements > 2e8) {
+      to.leave_out(set, "more at once than a step of any LLM sends");
+      continue;
+    }
     const double gpus = read->number(i, "num_gpus");
     LlmSpec llm;
     llm.layers = 1;
@@ -253,23 +287,29 @@ constexpr VidurFile kVidur[] = {
 Result<void> vidur(const std::string& data, const Catalog& catalog, Collection& to) {
   for (const VidurFile& v : kVidur) {
     const std::string set = fmt::format("vidur-profiles/{}", v.file);
-    Result<Table> read =
-        optional_table(fmt::format("{}/vidur-profiles/{}_mlp.csv", data, v.file), set, to, {}, {"tp", "num_tokens"});
+    Result<Table> read = optional_table(fmt::format("{}/vidur-profiles/{}_mlp.csv", data, v.file), set, to, {},
+                                        {gpus("tp"), tokens("num_tokens"), measured("attn_pre_proj_ms").or_none(),
+                                         measured("attn_post_proj_ms").or_none(), measured("mlp_up_proj_ms").or_none(),
+                                         measured("mlp_down_proj_ms").or_none()});
     if (!read) return std::unexpected(read.error());
     const GpuSpec* gpu = catalog.gpu(v.gpu);
     const LlmSpec* published = catalog.llm(v.llm);
     if (gpu == nullptr || published == nullptr) continue;
     LlmSpec llm = *published;
     llm.layers = 1;
-    const std::size_t step = std::max<std::size_t>(1, read->rows() / 200);
-    for (std::size_t i = 0; i < read->rows(); i += step) {
+    const Thinned thinned(read->rows(), 200);
+    for (std::size_t i = 0; i < read->rows(); ++i) {
+      if (!thinned.takes(i, set, to)) continue;
       double ms = 0.0;
       for (const char* column : {"attn_pre_proj_ms", "attn_post_proj_ms", "mlp_up_proj_ms", "mlp_down_proj_ms"}) {
         ms += read->number(i, column);
       }
       const auto tp = static_cast<std::int32_t>(read->number(i, "tp"));
       const double tokens = read->number(i, "num_tokens");
-      if (std::isnan(ms)) continue;
+      if (std::isnan(ms)) {
+        to.leave_out(set, "a product was not timed");
+        continue;
+      }
       const double heads = static_cast<double>(llm.heads) / tp;
       const double kv = std::max(1.0, static_cast<double>(llm.kv_heads) / tp);
       const double ffn = static_cast<double>(llm.ffn) / tp;
@@ -301,14 +341,18 @@ constexpr double kShortestVidurReduce = 8.0 * 1024.0 * 1024.0;
 Result<void> vidur_all_reduce(const std::string& data, const Catalog& catalog, Collection& to) {
   const std::string set = "vidur-profiles/h100-allreduce";
   Result<Table> read = optional_table(data + "/vidur-profiles/h100_dgx_all_reduce.csv", set, to, {},
-                                      {"num_workers", "size_bytes", "median_ms"});
+                                      {gpus("num_workers"), measured("size_bytes"), measured("median_ms")});
   if (!read) return std::unexpected(read.error());
   const GpuSpec* gpu = catalog.gpu("h100");
   if (gpu == nullptr) return {};
-  constexpr std::size_t kStep = 20;
-  for (std::size_t i = 0; i < read->rows(); i += kStep) {
+  const Thinned thinned(20);
+  for (std::size_t i = 0; i < read->rows(); ++i) {
     const double bytes = read->number(i, "size_bytes");
-    if (bytes < kShortestVidurReduce) continue;
+    if (bytes < kShortestVidurReduce) {
+      to.leave_out(set, "so short that the reading is its start");
+      continue;
+    }
+    if (!thinned.takes(i, set, to)) continue;
     const double gpus = read->number(i, "num_workers");
     LlmSpec llm;
     llm.layers = 1;

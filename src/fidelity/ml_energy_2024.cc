@@ -4,14 +4,16 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <map>
 
 #include "fidelity/experiment.h"
+#include "fidelity/published_names.h"
 #include "fidelity/serving.h"
 #include "fidelity/table.h"
 
 namespace wattle::fidelity {
 namespace {
+
+constexpr const char* kMlEnergy2024 = "mlenergy/v2_llm_configs";
 
 /// ShareGPT's first turns behind a system prompt; HumanEval's and MBPP's prompts. Assumed, because the table has no
 /// prompt lengths: chat as in the later benchmark, code as such prompts usually are.
@@ -31,32 +33,33 @@ bool in_view(const LlmSpec& llm, const std::string& task, std::int32_t gpus) {
 }  // namespace
 
 Result<void> collect_ml_energy_2024(const std::string& data, const Catalog& catalog, Collection& to) {
-  const std::string file = data + "/mlenergy/v2_llm_configs.csv";
-  if (!to.found(std::filesystem::exists(file), "mlenergy/v2_llm_configs")) return {};
-  const Result<Table> t = Table::read(file, {"task", "gpu", "model", "config"},
-                                      {"TP", "PP", "Energy/req (J)", "Avg TPOT (s)", "Token tput (tok/s)",
-                                       "Avg Output Tokens", "Avg BS (reqs)", "Max BS (reqs)"});
+  const std::string file = fmt::format("{}/{}.csv", data, kMlEnergy2024);
+  if (!to.found(std::filesystem::exists(file), kMlEnergy2024)) return {};
+  const Result<Table> t = Table::read(
+      file, {"task", "gpu", "model", "config"},
+      {gpus("TP"), gpus("PP"), measured("Energy/req (J)"), measured("Avg TPOT (s)"), measured("Token tput (tok/s)"),
+       mean_tokens("Avg Output Tokens"), mean_requests("Avg BS (reqs)"), requests("Max BS (reqs)")});
   if (!t) return std::unexpected(t.error());
-  std::map<std::string, int> why;
   for (std::size_t i = 0; i < t->rows(); ++i) {
-    const GpuSpec* gpu = catalog.gpu(published_gpu(t->text(i, "gpu")));
-    const LlmSpec* llm = catalog.llm(t->text(i, "model"));
-    if (gpu == nullptr || llm == nullptr) {
-      ++why[gpu == nullptr ? t->text(i, "gpu") : t->text(i, "model")];
+    const auto known_gpu = published_gpu(catalog, t->text(i, "gpu"));
+    const auto llm = published_llm(catalog, t->text(i, "model"));
+    if (!known_gpu || !llm) {
+      to.leave_out(kMlEnergy2024, known_gpu ? llm.error() : known_gpu.error());
       continue;
     }
+    const GpuSpec* gpu = *known_gpu;
     const double in_flight = t->number(i, "Avg BS (reqs)");
     const double tokens_per_s = t->number(i, "Token tput (tok/s)");
     const double tpot_s = t->number(i, "Avg TPOT (s)");
     if (tokens_per_s < kSteady * in_flight / tpot_s) {
-      ++why["most of the run is its start and end"];
+      to.leave_out(kMlEnergy2024, "most of the run is its start and end");
       continue;
     }
     const double joules = t->number(i, "Energy/req (J)") / t->number(i, "Avg Output Tokens");
-    Instance at{*gpu, *llm, static_cast<std::int32_t>(t->number(i, "TP"))};
-    at.shape.pipeline = static_cast<std::int32_t>(t->number(i, "PP"));
+    Instance at{*gpu, *llm, t->whole(i, "TP")};
+    at.shape.pipeline = t->whole(i, "PP");
     at.engine.framework = engine::Framework::VllmV0;
-    at.engine.max_num_seqs = static_cast<std::int32_t>(t->number(i, "Max BS (reqs)"));
+    at.engine.max_num_seqs = t->whole(i, "Max BS (reqs)");
     Load load;
     load.concurrency = static_cast<std::int32_t>(std::lround(in_flight));
     load.input_mean = prompt_mean(t->text(i, "task"));
@@ -75,9 +78,6 @@ Result<void> collect_ml_energy_2024(const std::string& data, const Catalog& cata
     e.tp = at.shape.tensor;
     e.simulate = serve(std::move(at), load, e.quantities);
     to.experiments.push_back(std::move(e));
-  }
-  for (const auto& [reason, rows] : why) {
-    to.absent.push_back(fmt::format("mlenergy/v2_llm_configs ({} rows: {})", rows, reason));
   }
   return {};
 }

@@ -266,8 +266,8 @@ constexpr const char* kWhy =
   are taken, and one second of idling dilutes the power as its sampler's window does. Never fitted: ratios to the top clock.
 - Splitwise's and DistServe's tables were taken on the software of 2023: 16 ms of CPU time per step, which is what DistServe's
   tensor-parallel decodes of 16 requests lie above ours in the median (these count as fitted). Splitwise's time per token, never
-  fitted, is then off by 13 % (37 without), its power by 6 % in the median (24). Its prompts of 8,192
-  tokens draw a quarter to a third of what shorter ones do there; those rows make its mean. DistServe's prompts take a third longer than ours at
+  fitted, is then off by 13 % on A100 (37 without) and 12 % on H100, its power (of A100 alone) by 6 % in the median (24). Its
+  prompts of 8,192 tokens draw a quarter to a third of what shorter ones do there; those rows make its mean. DistServe's prompts take a third longer than ours at
   any length: products of that software ran slower, too.
 - FREESH's workers with four H100 are taken as PCIe cards with NVLink bridges: none draws more than 350 W a card, nor makes a token
   in less than 29 ms, where four with HBM3 draw twice as much and take 18. Its release names neither; this is read off the rows
@@ -377,13 +377,12 @@ std::string to_markdown(const Scores& scores, const std::vector<std::string>& ab
                     percent(s.p90), percent(s.bias), percent(s.mfu_power_law), percent(s.three_constants));
   }
   if (!scores.infeasible.empty()) {
-    text += fmt::format(
-        "\n{} rows ran where our model says that the weights or one request do not fit, or that so many GPUs do not "
-        "divide the model: {}.\n",
-        scores.infeasible.size(), fmt::join(scores.infeasible, "; "));
+    text += fmt::format("\nOf {} measured values our model has none: {}.\n", scores.infeasible.size(),
+                        fmt::join(scores.infeasible, "; "));
   }
   if (!absent.empty()) {
-    text += fmt::format("\nSets not found, and rows of a set that are not scored: {}.\n", fmt::join(absent, "; "));
+    text +=
+        fmt::format("\nSets not found, and rows of a set that are not scored:\n\n- {}\n", fmt::join(absent, "\n- "));
   }
   text += "\n## Worst rows\n\n| set | row | quantity | measured | ours | error |\n|---|---|---|---|---|---|\n";
   for (const ScoredRow* row : worst(scores, 25, 2)) {

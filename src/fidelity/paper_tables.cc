@@ -264,11 +264,12 @@ void add_throttllem(const Catalog& catalog, Collection& to) {
     e.gpu = gpu->name;
     e.tp = row.tp;
     e.quantities = {{"kv_blocks_of_128", row.blocks}};
-    e.simulate = [&row, gpu, llm](const HardwareProfile& profile, const Rival&) -> Simulated {
+    e.simulate = [&row, gpu, llm](const HardwareProfile& profile, const Rival&) -> Result<Simulated> {
       engine::EngineOptions options = benchmark_engine();
       options.block_size = 128;
       const Result<StepModel> model = StepModel::make(*gpu, *llm, row.tp, profile, options);
-      return std::vector<double>{model ? static_cast<double>(model->kv_blocks()) : kNone};
+      if (!model) return std::unexpected(model.error());
+      return std::vector<double>{static_cast<double>(model->kv_blocks())};
     };
     to.experiments.push_back(std::move(e));
   }

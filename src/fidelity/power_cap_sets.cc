@@ -15,6 +15,8 @@ namespace {
 using engine::HardwareProfile;
 using engine::StepModel;
 
+constexpr const char* kZeus = "zeus-power-caps";
+
 /// Prompts, because only they keep the tensor units as busy as training does.
 constexpr StepShape kPrompts{0, 0, 8, 8192, 8 * 1024 * 512};
 
@@ -58,9 +60,10 @@ Result<void> collect_power_caps(const std::string& data, const Catalog& catalog,
   const std::string file = data + "/zeus-power-caps/summary_power_a40.csv";
   const GpuSpec* gpu = catalog.gpu("a40");
   const LlmSpec* llm = catalog.llm("llama-3.1-8b");
-  if (!to.found(std::filesystem::exists(file) && gpu != nullptr && llm != nullptr, "zeus-power-caps")) return {};
-  const Result<Table> t = Table::read(file, {"dataset", "network", "optimizer"},
-                                      {"batch_size", "power_limit", "time_per_epoch", "average_power"});
+  if (!to.found(std::filesystem::exists(file) && gpu != nullptr && llm != nullptr, kZeus)) return {};
+  const Result<Table> t = Table::read(
+      file, {"dataset", "network", "optimizer"},
+      {requests("batch_size"), measured("power_limit"), measured("time_per_epoch"), measured("average_power")});
   if (!t) return std::unexpected(t.error());
   const auto job = [&](std::size_t i) {
     return fmt::format("{} {} batch={} {}", t->text(i, "dataset"), t->text(i, "network"), t->number(i, "batch_size"),
@@ -74,7 +77,15 @@ Result<void> collect_power_caps(const std::string& data, const Catalog& catalog,
   for (std::size_t i = 0; i < t->rows(); ++i) {
     const Watts limit(t->number(i, "power_limit"));
     const auto whole = unlimited.find(job(i));
-    if (!t->text(i, "network").contains("bert") || whole == unlimited.end() || limit >= gpu->tdp) continue;
+    std::string reason;
+    if (limit > gpu->tdp) reason = "a limit above the TDP";
+    if (whole == unlimited.end()) reason = "no row at the TDP to compare with";
+    if (!t->text(i, "network").contains("bert")) reason = "no transformer";
+    if (!reason.empty()) {
+      to.leave_out(kZeus, reason);
+      continue;
+    }
+    if (limit == gpu->tdp) continue;  // what the others are compared with
     Experiment e;
     e.set = "Zeus/a40-power-limit";
     e.row = fmt::format("{} limit_w={}", job(i), limit.value());

@@ -47,5 +47,30 @@ TEST(VoltanaPanels, EveryPanelInTheFolderIsReadAndOnlyTheModelsSeenCountAsSeen) 
   EXPECT_EQ(of("Qwen3-32B").tp, 2) << catalog.llms["qwen3-32b"].weight_bytes();
 }
 
+TEST(VoltanaPanels, APointRunsAtTheClockOfItsNameAndIsLeftOutIfItsModelOrLengthsAreUnknown) {
+  const ScratchFolder data;
+  data.write("VoltanaLLM/paper_main_result_digitised.csv",
+             "model,dataset,rps,system,energy_j\n"
+             "Llama-3.1-8B,LMSYS,80,sglang_1200,100000\n"
+             "acme/X-9B,LMSYS,80,sglang_1005,100000\n"
+             "Llama-3.1-8B,AzureCode,80,sglang_1005,100000\n"
+             "Llama-3.1-8B,LMSYS,80,sglang_9999,100000\n"
+             "Llama-3.1-8B,LMSYS,80,voltana,100000\n"
+             "Llama-3.1-8B,LMSYS,80,sglang_1410,\n");
+  Catalog catalog;
+  catalog.gpus["a100-80g"].name = "a100-80g";
+  catalog.gpus["a100-80g"].clock_max = MegaHertz(1410);
+  catalog.llms["llama-3.1-8b"].name = "llama-3.1-8b";
+  Collection all;
+  const auto collected = collect_runs(data.path().string(), catalog, all);
+  ASSERT_TRUE(collected) << collected.error().message();
+  ASSERT_EQ(all.experiments.size(), 1U);
+  EXPECT_EQ(all.experiments[0].row, "Llama-3.1-8B LMSYS rps=80 mhz=1200");
+  for (const char* reason : {"unknown model acme/X-9B", "unknown lengths of AzureCode",
+                             "sglang_9999 is no clock of a100-80g", "no fixed clock: voltana", "no energy_j"}) {
+    EXPECT_EQ((all.left_out[{"VoltanaLLM/fixed-clocks", reason}]), 1U) << reason;
+  }
+}
+
 }  // namespace
 }  // namespace wattle::fidelity

@@ -31,7 +31,7 @@ std::expected<Parallelism, std::string> parallelism_of(const SampleShape& row, c
   return shape;
 }
 
-std::int32_t concurrency_of(const SampleShape& row, const std::string& source, double batch_size) {
+std::int64_t concurrency_of(const SampleShape& row, const std::string& source, std::int32_t batch_size) {
   constexpr std::string_view kStated = "silicon_concurrency=";
   const auto at = source.find(kStated);
   std::int32_t stated = 0;
@@ -39,21 +39,7 @@ std::int32_t concurrency_of(const SampleShape& row, const std::string& source, d
     const char* from = source.data() + at + kStated.size();
     std::from_chars(from, source.data() + source.size(), stated);
   }
-  return stated > 0 ? stated : static_cast<std::int32_t>(batch_size) * row.attention_data;
-}
-
-LlmSpec as_run(const SampleShape& row, LlmSpec llm) {
-  if (row.precision == "fp4" && llm.expert_dtype() == Dtype::Mxfp4) return llm;  // published so
-  if (row.precision == "fp4") {
-    llm.dtype = Dtype::Nvfp4;
-    llm.expert_weights.reset();
-    if (llm.experts > 1) llm.attention_weights = Dtype::Bf16;
-  } else if (row.precision == "fp8" || row.gemm_mode.starts_with("fp8")) {
-    if (!four_bits(llm.expert_dtype())) llm.dtype = Dtype::Fp8;
-  } else if (row.precision == "bf16") {
-    llm.dtype = Dtype::Bf16;
-  }
-  return llm;
+  return stated > 0 ? stated : std::int64_t{batch_size} * row.attention_data;
 }
 
 }  // namespace wattle::fidelity

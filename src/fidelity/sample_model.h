@@ -1,5 +1,5 @@
 #pragma once
-// The model, number formats and parallelism of an end-to-end sample.
+// The parallelism and concurrency of an end-to-end sample.
 #include <cstdint>
 #include <expected>
 #include <string>
@@ -10,8 +10,6 @@ namespace wattle::fidelity {
 
 /// One row of aiconfigurator's sample, as far as stated.
 struct SampleShape {
-  std::string precision;   ///< fp8, fp4, int4, bf16 or empty
-  std::string gemm_mode;   ///< for the linear layers: fp8, fp8_block, nvfp4, int4_wo or empty
   bool generated = false;  ///< by aiconfigurator's generator: its columns are used as they are
   std::int32_t tensor = 1;
   std::int32_t pipeline = 1;
@@ -26,10 +24,6 @@ struct SampleShape {
 
 /// Requests in flight. With data-parallel attention the row's batch_size is one group's share (by a degree that may be
 /// stated twice); the source's "silicon_concurrency=" counts all.
-[[nodiscard]] std::int32_t concurrency_of(const SampleShape& row, const std::string& source, double batch_size);
-
-/// The model with the row's number formats instead of the published ones. 4-bit checkpoints of a mixture of experts
-/// keep attention in 16 bits, those of a dense model quantise every linear layer (NVIDIA's ModelOpt).
-[[nodiscard]] LlmSpec as_run(const SampleShape& row, LlmSpec llm);
+[[nodiscard]] std::int64_t concurrency_of(const SampleShape& row, const std::string& source, std::int32_t batch_size);
 
 }  // namespace wattle::fidelity

@@ -47,22 +47,9 @@ TEST(SampleShape, TheGeneratorsColumnsAreTakenAtTheirWord) {
 }
 
 TEST(SampleShape, ABatchOfDataParallelAttentionIsOneGroupsShare) {
-  EXPECT_EQ(concurrency_of(row(8, 1, 8, 1), "x; silicon_concurrency=64; y", 32.0), 32);
-  EXPECT_EQ(concurrency_of(row(1, 64, 8, 8), "x; silicon_concurrency=256; y", 4.0), 256);
-  EXPECT_EQ(concurrency_of(row(1, 8, 1, 8), "gap-analysis", 4.0), 32);
-}
-
-TEST(SampleShape, FormatsReplaceThePublishedOnes) {
-  SampleShape of;
-  of.precision = "fp4";
-  EXPECT_EQ(as_run(of, mixture()).expert_dtype(), Dtype::Nvfp4);
-  EXPECT_EQ(as_run(of, mixture()).attention_dtype(), Dtype::Bf16);
-  EXPECT_EQ(as_run(of, LlmSpec{}).attention_dtype(), Dtype::Nvfp4);
-  LlmSpec published = mixture();
-  published.expert_weights = Dtype::Mxfp4;
-  EXPECT_EQ(as_run(of, published).expert_dtype(), Dtype::Mxfp4);
-  of.precision = "fp8";
-  EXPECT_EQ(as_run(of, mixture()).attention_dtype(), Dtype::Fp8);
+  EXPECT_EQ(concurrency_of(row(8, 1, 8, 1), "x; silicon_concurrency=64; y", 32), 32);
+  EXPECT_EQ(concurrency_of(row(1, 64, 8, 8), "x; silicon_concurrency=256; y", 4), 256);
+  EXPECT_EQ(concurrency_of(row(1, 8, 1, 8), "gap-analysis", 4), 32);
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 #include "fidelity/score.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <iterator>
@@ -27,46 +29,45 @@ Rival rival(PowerLaw law, const GpuSpec& gpu, const engine::HardwareProfile& pro
   return r;
 }
 
+Result<Simulated> simulated(const Experiment& e, const Catalog& catalog, PowerLaw law) {
+  const auto profile = catalog.profiles.find(e.gpu);
+  const GpuSpec* gpu = catalog.gpu(e.gpu);
+  if (profile == catalog.profiles.end() || gpu == nullptr) return bad_input(e.gpu, "has no profile");
+  return e.simulate(profile->second, law == PowerLaw::Ours ? Rival{} : rival(law, *gpu, profile->second));
+}
+
+/// NaN if there is none.
+double value_at(const Result<Simulated>& of, std::size_t quantity) { return of ? of->values[quantity] : kNone; }
+
+std::vector<ScoredRow> scored(const Experiment& e, const Catalog& catalog, bool rivals) {
+  const auto ours = simulated(e, catalog, PowerLaw::Ours);
+  const bool extrapolated = ours && !engine::extrapolations(catalog.profiles.at(e.gpu), e.tp, ours->asked).empty();
+  const bool power = ours && rivals && !e.set.starts_with("facts/") &&
+                     std::ranges::any_of(e.quantities, [](const Quantity& q) { return is_power(q.name); });
+  const Result<Simulated> none = bad_input({}, "not asked for");
+  const auto mfu = power ? simulated(e, catalog, PowerLaw::Mfu) : none;
+  const auto constants = power ? simulated(e, catalog, PowerLaw::ThreeConstants) : none;
+  std::vector<ScoredRow> rows;
+  for (std::size_t q = 0; q < e.quantities.size(); ++q) {
+    ScoredRow row{e.set, e.row, e.gpu, e.quantities[q].name, e.quantities[q].measured, value_at(ours, q)};
+    row.fitted = e.fitted || e.in_view;
+    row.extrapolated = extrapolated;
+    row.error = row.simulated / row.measured - 1.0;
+    if (is_power(row.quantity)) {
+      row.mfu_error = value_at(mfu, q) / row.measured - 1.0;
+      row.constants_error = value_at(constants, q) / row.measured - 1.0;
+    }
+    if (!ours) row.why_none = ours.error().message();
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
 }  // namespace
 
 Scores score(const std::vector<Experiment>& experiments, const Catalog& catalog, unsigned threads, bool rivals) {
   std::vector<std::vector<ScoredRow>> rows(experiments.size());
-  side_by_side(threads, experiments.size(), [&](std::size_t i) {
-    const Experiment& e = experiments[i];
-    const auto profile = catalog.profiles.find(e.gpu);
-    const GpuSpec* gpu = catalog.gpu(e.gpu);
-    if (profile == catalog.profiles.end() || gpu == nullptr) return;
-    const Simulated simulated = e.simulate(profile->second, Rival{});
-    const std::vector<double>& ours = simulated.values;
-    const bool extrapolated = !engine::extrapolations(profile->second, e.tp, simulated.asked).empty();
-    const bool power = !e.set.starts_with("facts/") &&
-                       std::ranges::any_of(e.quantities, [](const Quantity& q) { return is_power(q.name); });
-    std::vector<double> mfu;
-    std::vector<double> constants;
-    if (rivals && power) {
-      mfu = e.simulate(profile->second, rival(PowerLaw::Mfu, *gpu, profile->second)).values;
-      constants = e.simulate(profile->second, rival(PowerLaw::ThreeConstants, *gpu, profile->second)).values;
-    }
-    for (std::size_t q = 0; q < e.quantities.size(); ++q) {
-      ScoredRow row{e.set,
-                    e.row,
-                    e.gpu,
-                    e.quantities[q].name,
-                    e.quantities[q].measured,
-                    ours[q],
-                    kNone,
-                    kNone,
-                    kNone,
-                    e.fitted || e.in_view,
-                    extrapolated};
-      row.error = ours[q] / row.measured - 1.0;
-      if (!mfu.empty() && is_power(row.quantity)) {
-        row.mfu_error = mfu[q] / row.measured - 1.0;
-        row.constants_error = constants[q] / row.measured - 1.0;
-      }
-      rows[i].push_back(std::move(row));
-    }
-  });
+  side_by_side(threads, experiments.size(), [&](std::size_t i) { rows[i] = scored(experiments[i], catalog, rivals); });
   std::vector<ScoredRow> all;
   for (auto& some : rows) std::ranges::move(some, std::back_inserter(all));
   return scores_of(std::move(all));
@@ -76,7 +77,9 @@ Scores scores_of(std::vector<ScoredRow> rows) {
   Scores scores;
   std::erase_if(rows, [&](const ScoredRow& row) {
     if (std::isfinite(row.error)) return false;
-    scores.infeasible.push_back(row.set + ": " + row.row + ", " + row.quantity);
+    const std::string_view why =
+        row.why_none.empty() ? "no such value in the run's window" : std::string_view(row.why_none);
+    scores.infeasible.push_back(fmt::format("{}: {}, {} ({})", row.set, row.row, row.quantity, why));
     return true;
   });
   scores.rows = std::move(rows);

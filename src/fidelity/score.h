@@ -20,6 +20,7 @@ struct ScoredRow {
   double constants_error = std::numeric_limits<double>::quiet_NaN();
   bool fitted = false;
   bool extrapolated = false;  ///< uses conditions outside the profile's fitted range
+  std::string why_none = {};  ///< where `simulated` is no number
 };
 
 struct ScoredSet {
@@ -35,10 +36,10 @@ struct ScoredSet {
 struct Scores {
   std::vector<ScoredRow> rows;
   std::vector<ScoredSet> sets;          ///< fitted and unfitted rows of a set separately
-  std::vector<std::string> infeasible;  ///< rows that cannot run according to our model, with their sets
+  std::vector<std::string> infeasible;  ///< rows that our model has no value of, with their sets and why
 };
 
-/// Simulates all experiments whose GPU has a profile, on `threads` threads; the result does not depend on their number.
+/// Simulates all experiments on `threads` threads; the result does not depend on their number.
 [[nodiscard]] Scores score(const std::vector<Experiment>& experiments, const Catalog& catalog, unsigned threads,
                            bool rivals);
 

@@ -1,5 +1,7 @@
 #include "fidelity/serving.h"
 
+#include <fmt/format.h>
+
 #include <utility>
 
 #include "fidelity/baselines.h"
@@ -9,10 +11,8 @@ namespace wattle::fidelity {
 using engine::HardwareProfile;
 using engine::StepModel;
 
-std::optional<StepModel> instance(const Instance& at, const HardwareProfile& profile) {
-  Result<StepModel> made = StepModel::make(at.gpu, at.llm, at.shape, profile, at.engine);
-  if (!made) return std::nullopt;
-  return std::move(*made);
+Result<StepModel> instance(const Instance& at, const HardwareProfile& profile) {
+  return StepModel::make(at.gpu, at.llm, at.shape, profile, at.engine);
 }
 
 namespace {
@@ -21,9 +21,7 @@ std::vector<double> pick(const Measured& m, const std::vector<Quantity>& quantit
   std::vector<double> values;
   for (const Quantity& q : quantities) {
     double v = kNone;
-    if (!m.feasible) {
-      v = kNone;
-    } else if (q.name == "power_w") {
+    if (q.name == "power_w") {
       v = m.power_w;
     } else if (q.name == "ttft_p99_ms") {
       v = m.ttft_p99_s * 1e3;
@@ -45,24 +43,24 @@ std::vector<double> pick(const Measured& m, const std::vector<Quantity>& quantit
 
 }  // namespace
 
-std::function<Simulated(const HardwareProfile&, const Rival&)> serve(Instance at, Load load,
-                                                                     std::vector<Quantity> quantities) {
+std::function<Result<Simulated>(const HardwareProfile&, const Rival&)> serve(Instance at, Load load,
+                                                                             std::vector<Quantity> quantities) {
   return [at = std::move(at), load, quantities = std::move(quantities)](const HardwareProfile& profile,
-                                                                        const Rival& rival) -> Simulated {
-    const std::optional<StepModel> model = instance(at, profile);
-    if (!model) return std::vector<double>(quantities.size(), kNone);
+                                                                        const Rival& rival) -> Result<Simulated> {
+    const Result<StepModel> model = instance(at, profile);
+    if (!model) return std::unexpected(model.error());
     const RivalPower power{rival, at.gpu, at.llm, at.shape.gpus()};
-    return {pick(run(*model, at.engine, load, &power), quantities), model->asked()};
+    const Measured m = run(*model, at.engine, load, &power);
+    if (!m.feasible) return too_large();
+    return Simulated{pick(m, quantities), model->asked()};
   };
 }
 
-std::string published_gpu(const std::string& published) {
-  if (published.find("h200") != std::string::npos || published.find("H200") != std::string::npos) return "h200";
-  if (published.find("h100") != std::string::npos || published.find("H100") != std::string::npos) return "h100";
-  if (published.find("b200") != std::string::npos || published.find("B200") != std::string::npos) return "b200";
-  if (published.find("A100-SXM4-40GB") != std::string::npos) return "a100-40g";
-  if (published.find("a100") != std::string::npos || published.find("A100") != std::string::npos) return "a100-80g";
-  return published;
+Result<MegaHertz> lockable_clock(const Table& t, std::size_t row, std::string_view column, const GpuSpec& gpu) {
+  const MegaHertz clock(t.whole(row, column));
+  if (clock >= gpu.clock_min && clock <= gpu.clock_max) return clock;
+  return bad_input(t.where(row), fmt::format("{} is {}; {} can lock {} to {} MHz", column, clock.value(), gpu.name,
+                                             gpu.clock_min.value(), gpu.clock_max.value()));
 }
 
 }  // namespace wattle::fidelity

@@ -1,7 +1,6 @@
 #pragma once
 // A row measured on one instance at steady load, and its simulation.
 #include <functional>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -9,6 +8,7 @@
 #include "engine/step_model.h"
 #include "fidelity/benchmark_run.h"
 #include "fidelity/experiment.h"
+#include "fidelity/table.h"
 #include "model/hardware.h"
 
 namespace wattle::fidelity {
@@ -20,15 +20,16 @@ struct Instance {
   engine::EngineOptions engine = benchmark_engine();
 };
 
-/// None if the model does not fit.
-[[nodiscard]] std::optional<engine::StepModel> instance(const Instance& at, const engine::HardwareProfile& profile);
+/// Error: the model does not fit, or the parallelism does not divide it.
+[[nodiscard]] Result<engine::StepModel> instance(const Instance& at, const engine::HardwareProfile& profile);
 
 /// Simulates `load` and returns `quantities` in the given order, by name: power_w, energy_per_token_j (of output),
-/// ttft_p99_ms, ttft_mean_ms, tpot_p99_ms, tpot_mean_ms, itl_p50_ms. NaN for other names, or if it cannot run.
-[[nodiscard]] std::function<Simulated(const engine::HardwareProfile&, const Rival&)> serve(
+/// ttft_p99_ms, ttft_mean_ms, tpot_p99_ms, tpot_mean_ms, itl_p50_ms. NaN for other names.
+[[nodiscard]] std::function<Result<Simulated>(const engine::HardwareProfile&, const Rival&)> serve(
     Instance at, Load load, std::vector<Quantity> quantities);
 
-/// Our name of a GPU, by its published one; the latter if it is unknown.
-[[nodiscard]] std::string published_gpu(const std::string& published);
+/// The clock in the row's `column`. Error: the GPU cannot lock it.
+[[nodiscard]] Result<MegaHertz> lockable_clock(const Table& t, std::size_t row, std::string_view column,
+                                               const GpuSpec& gpu);
 
 }  // namespace wattle::fidelity

@@ -3,9 +3,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <expected>
 #include <filesystem>
+#include <limits>
 #include <map>
-#include <optional>
 #include <tuple>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "fidelity/baselines.h"
 #include "fidelity/benchmark_run.h"
 #include "fidelity/experiment.h"
+#include "fidelity/published_names.h"
 #include "fidelity/sample_model.h"
 #include "fidelity/serving.h"
 #include "fidelity/step_value.h"
@@ -37,14 +39,16 @@ Result<void> idle_and_prefill(const std::string& folder, const GpuSpec& gpu, con
   for (const bool idle : {true, false}) {
     const std::string file = folder + (idle ? "/h100_idle_power.csv" : "/h100_prefill_busy_power.csv");
     if (!std::filesystem::exists(file)) continue;
-    const std::vector<std::string> columns =
-        idle ? std::vector<std::string>{"tp", "freq_mhz", "instance_idle_power_w"}
-             : std::vector<std::string>{"tp", "freq_mhz", "prefill_tokens", "instance_power_w"};
+    std::vector<Numbers> columns{gpus("tp"), clock_mhz("freq_mhz"),
+                                 measured(idle ? "instance_idle_power_w" : "instance_power_w")};
+    if (!idle) columns.push_back(tokens("prefill_tokens"));
     const Result<Table> t = Table::read(file, {}, columns);
     if (!t) return std::unexpected(t.error());
     for (std::size_t i = 0; i < t->rows(); ++i) {
-      const auto tp = static_cast<std::int32_t>(t->number(i, "tp"));
-      const MegaHertz clock(static_cast<std::int32_t>(t->number(i, "freq_mhz")));
+      const auto tp = t->whole(i, "tp");
+      const auto locked = lockable_clock(*t, i, "freq_mhz", gpu);
+      if (!locked) return std::unexpected(locked.error());
+      const MegaHertz clock = *locked;
       const double tokens = idle ? 0.0 : t->number(i, "prefill_tokens");
       Experiment e;
       e.set = idle ? "vllm-fork-Louis-99/idle" : "vllm-fork-Louis-99/prefill-busy";
@@ -55,9 +59,9 @@ Result<void> idle_and_prefill(const std::string& folder, const GpuSpec& gpu, con
       e.quantities = {{"power_w", t->number(i, idle ? "instance_idle_power_w" : "instance_power_w")}};
       const Instance at{gpu, llm, tp, greedy_engine()};
       e.tp = tp;
-      e.simulate = [at, clock, tokens](const HardwareProfile& profile, const Rival& rival) -> Simulated {
-        const std::optional<StepModel> model = instance(at, profile);
-        if (!model) return std::vector<double>{kNone};
+      e.simulate = [at, clock, tokens](const HardwareProfile& profile, const Rival& rival) -> Result<Simulated> {
+        const Result<StepModel> model = instance(at, profile);
+        if (!model) return std::unexpected(model.error());
         StepShape shape;
         if (tokens > 0) {
           shape.prefill_requests = 1;
@@ -67,7 +71,8 @@ Result<void> idle_and_prefill(const std::string& folder, const GpuSpec& gpu, con
         StepValue ours{0.0, to_watts(model->idle_power(clock)).value()};
         if (tokens > 0) ours = launched_eagerly(step_value(*model, shape, clock), ours.watts, at.llm);
         const RivalPower other{rival, at.gpu, at.llm, at.shape.gpus()};
-        return {{rival.law == PowerLaw::Ours ? ours.watts : other.step(shape, ours.seconds)}, model->asked()};
+        const double watts = rival.law == PowerLaw::Ours ? ours.watts : other.step(shape, ours.seconds);
+        return Simulated{{watts}, model->asked()};
       };
       to.experiments.push_back(std::move(e));
     }
@@ -87,7 +92,8 @@ Result<LengthSpread> length_spread(const std::string& data) {
   LengthSpread spread;
   const std::string file = data + "/mlenergy/v3_output_length_histograms.csv";
   if (!std::filesystem::exists(file)) return spread;
-  const Result<Table> t = Table::read(file, {"task", "model_id"}, {"bin_lo", "bin_hi", "count"});
+  const Result<Table> t =
+      Table::read(file, {"task", "model_id"}, {not_negative("bin_lo"), not_negative("bin_hi"), not_negative("count")});
   if (!t) return std::unexpected(t.error());
   struct Moments {
     double count = 0.0, sum = 0.0, squares = 0.0;
@@ -135,39 +141,53 @@ std::vector<bool> waited_for_host(const Table& t) {
 /// dense and known here, so the dense rows judge it. gpt-oss's runs on one GPU do not wait.
 constexpr Span kReasoningHostStep = Span::us(20'900);
 
+constexpr const char* kMlEnergy = "mlenergy/v3_llm_configs";
+
+/// Why a row of ML.ENERGY's benchmark is not scored, whatever its GPU and model; empty: it is.
+std::string unscored_task(const Table& t, std::size_t i) {
+  const std::string& task = t.text(i, "task");
+  if (task.contains("image") || task.contains("video")) return "task " + task;
+  const std::int32_t gpus = t.whole(i, "num_gpus");
+  const std::int32_t groups = t.whole(i, "data_parallel");
+  if (gpus % groups != 0) return fmt::format("{} GPUs in {} data-parallel groups", gpus, groups);
+  return {};
+}
+
 /// vLLM: experts are parallel within the tensor-parallel group, or over as many data-parallel groups of one GPU.
 Parallelism ml_energy_shape(const Table& t, std::size_t i) {
-  const auto gpus = static_cast<std::int32_t>(t.number(i, "num_gpus"));
-  Parallelism shape(gpus);
-  if (t.number(i, "expert_parallel") > 1.0) shape.expert = static_cast<std::int32_t>(t.number(i, "expert_parallel"));
-  if (t.number(i, "data_parallel") > 1.0) {
-    shape.data = static_cast<std::int32_t>(t.number(i, "data_parallel"));
-    shape.tensor = gpus / shape.data;
-  }
+  const std::int32_t all = t.whole(i, "num_gpus");
+  Parallelism shape(all);
+  shape.expert = t.whole(i, "expert_parallel");
+  shape.data = t.whole(i, "data_parallel");
+  shape.tensor = all / shape.data;
   return shape;
 }
 
 Result<void> ml_energy(const std::string& data, const Catalog& catalog, Collection& to) {
-  const std::string file = data + "/mlenergy/v3_llm_configs.csv";
+  const std::string file = fmt::format("{}/{}.csv", data, kMlEnergy);
   if (!to.found(std::filesystem::exists(file), "mlenergy")) return {};
   const Result<Table> t =
       Table::read(file, {"task", "model_id", "gpu_model", "weight_precision"},
-                  {"max_num_seqs", "num_gpus", "data_parallel", "expert_parallel", "avg_batch_size", "avg_output_len",
-                   "avg_power_watts", "median_itl_ms", "energy_per_token_joules"});
+                  {requests("max_num_seqs"), gpus("num_gpus"), gpus("data_parallel"), gpus("expert_parallel"),
+                   mean_requests("avg_batch_size"), mean_tokens("avg_output_len"), measured("avg_power_watts"),
+                   measured("median_itl_ms"), measured("energy_per_token_joules")});
   if (!t) return std::unexpected(t.error());
   const Result<LengthSpread> spread = length_spread(data);
   if (!spread) return std::unexpected(spread.error());
   const std::vector<bool> waited = waited_for_host(*t);
   for (std::size_t i = 0; i < t->rows(); ++i) {
     const std::string& task = t->text(i, "task");
-    const GpuSpec* gpu = catalog.gpu(published_gpu(t->text(i, "gpu_model")));
-    const LlmSpec* llm = catalog.llm(t->text(i, "model_id"));
-    if (gpu == nullptr || llm == nullptr || task.find("image") != std::string::npos ||
-        task.find("video") != std::string::npos) {
+    const auto known_gpu = published_gpu(catalog, t->text(i, "gpu_model"));
+    const auto llm = published_llm(catalog, t->text(i, "model_id"), {t->text(i, "weight_precision")});
+    std::string reason = unscored_task(*t, i);
+    if (reason.empty() && !known_gpu) reason = known_gpu.error();
+    if (reason.empty() && !llm) reason = llm.error();
+    if (!reason.empty()) {
+      to.leave_out(kMlEnergy, reason);
       continue;
     }
+    const GpuSpec* gpu = *known_gpu;
     Instance at{*gpu, *llm, ml_energy_shape(*t, i)};
-    if (t->text(i, "weight_precision").starts_with("fp8")) at.llm.dtype = Dtype::Fp8;
     if (at.llm.dtype == Dtype::Fp8 && llm->name == "llama-3.1-405b") at.llm.attention_weights = Dtype::Bf16;  // Meta's
     Load load;
     load.concurrency = static_cast<std::int32_t>(std::lround(t->number(i, "avg_batch_size")));
@@ -176,7 +196,7 @@ Result<void> ml_energy(const std::string& data, const Catalog& catalog, Collecti
     load.input_cv = 1.0;
     const auto published = spread->find({task, t->text(i, "model_id")});
     load.output_cv = published == spread->end() ? 1.0 : published->second;
-    at.engine.max_num_seqs = static_cast<std::int32_t>(t->number(i, "max_num_seqs"));
+    at.engine.max_num_seqs = t->whole(i, "max_num_seqs");
     // vLLM 0.11.1, by its image; its configurations of DeepSeek select FlashInfer's experts.
     if (!llm->name.starts_with("deepseek")) {
       at.engine.expert_row_block = vllm_expert_row_block(llm->name, at.llm.dtype == Dtype::Fp8);
@@ -209,30 +229,45 @@ Result<void> ml_energy(const std::string& data, const Catalog& catalog, Collecti
   return {};
 }
 
-std::int32_t whole_or_one(const Table& t, std::size_t row, std::string_view column) {
-  const double v = t.number(row, column);
-  return v >= 1.0 ? static_cast<std::int32_t>(v) : 1;
-}
-
 SampleShape sample_shape(const Table& t, std::size_t i) {
-  SampleShape shape{t.text(i, "precision"), t.text(i, "gemm_quant_mode"),
-                    is_aiconfigurators_own(t.text(i, "silicon_data_source"))};
-  shape.tensor = whole_or_one(t, i, "tp_size");
-  shape.pipeline = whole_or_one(t, i, "pp_size");
-  shape.attention_data = whole_or_one(t, i, "attention_dp_size");
-  shape.moe_tensor = whole_or_one(t, i, "moe_tp_size");
-  shape.moe_expert = whole_or_one(t, i, "moe_ep_size");
+  SampleShape shape{is_aiconfigurators_own(t.text(i, "silicon_data_source"))};
+  const auto degree = [&](const char* column) { return std::max(1, t.whole(i, column)); };  // none, or 0: 1
+  shape.tensor = degree("tp_size");
+  shape.pipeline = degree("pp_size");
+  shape.attention_data = degree("attention_dp_size");
+  shape.moe_tensor = degree("moe_tp_size");
+  shape.moe_expert = degree("moe_ep_size");
   return shape;
 }
 
-/// Why a row of the sample is not scored; empty: it is.
-std::string unscored(const Table& t, std::size_t i, const GpuSpec* gpu, const LlmSpec* llm) {
-  if (gpu == nullptr || t.text(i, "system") == "gb200") return t.text(i, "system");
-  if (t.text(i, "mode") != "agg") return "prefill and decode apart";
-  if (llm == nullptr) return t.text(i, "model_path");
-  if (!(t.number(i, "tp_size") >= 1.0) || !(t.number(i, "batch_size") >= 1.0)) return "no tp_size or batch_size";
-  const auto shape = parallelism_of(sample_shape(t, i), *llm);
-  return shape ? std::string() : shape.error();
+constexpr const char* kSample = "aiconfigurator/silicon_sample";
+
+/// What a row of the sample ran on.
+struct SampleInstance {
+  const GpuSpec* gpu;
+  LlmSpec llm;
+  Parallelism shape;
+  std::int32_t concurrency;
+};
+
+/// Error: why the row is not scored.
+std::expected<SampleInstance, std::string> sample_instance(const Table& t, std::size_t i, const Catalog& catalog) {
+  constexpr std::int64_t kMostInFlight = 100'000;
+  const auto gpu = published_gpu(catalog, t.text(i, "system"));
+  if (!gpu) return std::unexpected(gpu.error());
+  const std::string& mode = t.text(i, "mode");
+  if (mode != "agg") return std::unexpected(mode == "disagg" ? "prefill and decode apart" : "mode " + mode);
+  if (!knows_backend(t.text(i, "backend"))) return std::unexpected("unknown backend " + t.text(i, "backend"));
+  auto llm = published_llm(catalog, t.text(i, "model_path"), {t.text(i, "gemm_quant_mode"), t.text(i, "precision")});
+  if (!llm) return std::unexpected(std::move(llm.error()));
+  if (t.whole(i, "tp_size") == 0 || t.whole(i, "batch_size") == 0) return std::unexpected("no tp_size or batch_size");
+  const SampleShape row = sample_shape(t, i);
+  const auto shape = parallelism_of(row, *llm);
+  if (!shape) return std::unexpected(shape.error());
+  const std::int64_t concurrency = concurrency_of(row, t.text(i, "silicon_data_source"), t.whole(i, "batch_size"));
+  if (concurrency > kMostInFlight)
+    return std::unexpected(fmt::format("more than {} requests in flight", kMostInFlight));
+  return SampleInstance{*gpu, std::move(*llm), *shape, static_cast<std::int32_t>(concurrency)};
 }
 
 /// The sets of dense models in 16 or 8 bits have names of their own, because targets refer to them.
@@ -255,42 +290,48 @@ std::string_view weights_text(const LlmSpec& llm) {
 }
 
 Result<void> end_to_end(const std::string& data, const Catalog& catalog, Collection& to) {
-  const std::string file = data + "/aiconfigurator/silicon_sample.csv";
-  if (!to.found(std::filesystem::exists(file), "aiconfigurator/silicon_sample")) return {};
-  const Result<Table> t =
-      Table::read(file, {"system", "model_path", "precision", "mode", "backend", "pp_size", "attention_dp_size",
-                         "moe_tp_size", "moe_ep_size", "tp_size", "gemm_quant_mode", "batch_size", "isl", "osl",
-                         "silicon_data_source", "silicon_ttft_ms", "silicon_tpot_ms"});
+  const std::string file = fmt::format("{}/{}.csv", data, kSample);
+  if (!to.found(std::filesystem::exists(file), kSample)) return {};
+  const auto degree = [](const char* column) {
+    Numbers of = gpus(column).or_none();
+    of.low = 0;  // as the file writes that there is none
+    return of;
+  };
+  const Result<Table> t = Table::read(
+      file, {"system", "model_path", "precision", "mode", "backend", "gemm_quant_mode", "silicon_data_source"},
+      {gpus("tp_size").or_none(), degree("pp_size"), degree("attention_dp_size"), degree("moe_tp_size"),
+       degree("moe_ep_size"), requests("batch_size").or_none(), tokens("isl"), tokens("osl"),
+       measured("silicon_ttft_ms"), measured("silicon_tpot_ms")});
   if (!t) return std::unexpected(t.error());
-  std::map<std::string, int> why;
   for (std::size_t i = 0; i < t->rows(); ++i) {
-    const GpuSpec* gpu = catalog.gpu(published_gpu(t->text(i, "system")));
-    const LlmSpec* llm = catalog.llm(t->text(i, "model_path"));
-    if (const std::string reason = unscored(*t, i, gpu, llm); !reason.empty()) {
-      ++why[reason];
+    const auto known = sample_instance(*t, i, catalog);
+    if (!known) {
+      to.leave_out(kSample, known.error());
       continue;
     }
-    const SampleShape shape = sample_shape(*t, i);
-    Instance at{*gpu, as_run(shape, *llm), *parallelism_of(shape, *llm)};
+    const GpuSpec* gpu = known->gpu;
+    const LlmSpec* llm = &known->llm;
+    Instance at{*gpu, *llm, known->shape};
     const SampleRow sample{t->text(i, "silicon_data_source"),
                            t->text(i, "backend"),
                            llm->name,
                            gpu->name,
                            t->number(i, "isl"),
                            t->number(i, "osl"),
-                           concurrency_of(shape, t->text(i, "silicon_data_source"), t->number(i, "batch_size")),
+                           known->concurrency,
                            at.shape.data,
                            at.shape.tensor,
-                           shape.precision,
+                           t->text(i, "precision"),
                            at.shape.expert};
     const SampleRun client = run_of(sample);
     Load load = client.load;
     at.engine = client.engine;
-    at.engine.max_num_batched_tokens *= at.shape.data;
-    const bool narrow = shape.precision == "fp4" || at.llm.dtype == Dtype::Fp8;
+    constexpr std::int64_t kMostTokens = std::numeric_limits<std::int32_t>::max();
+    at.engine.max_num_batched_tokens = static_cast<std::int32_t>(
+        std::min(std::int64_t{at.engine.max_num_batched_tokens} * at.shape.data, kMostTokens));
+    const bool narrow = sample.precision == "fp4" || at.llm.dtype == Dtype::Fp8;
     if (narrow && narrow_kv_cache(sample)) at.llm.kv_dtype = Dtype::Fp8;
     load.clock = gpu->clock_max;
-    if (load.concurrency < 1 || std::isnan(load.input_mean)) continue;
     Experiment e;
     e.set = end_to_end_set(*gpu, at.llm, sample.backend);
     e.row = fmt::format("{} {} {} isl={} osl={} concurrency={}", llm->name, shape_text(at.shape), weights_text(at.llm),
@@ -303,9 +344,6 @@ Result<void> end_to_end(const std::string& data, const Catalog& catalog, Collect
     e.tp = at.shape.tensor;
     e.simulate = serve(std::move(at), load, e.quantities);
     to.experiments.push_back(std::move(e));
-  }
-  for (const auto& [reason, rows] : why) {
-    to.absent.push_back(fmt::format("aiconfigurator/silicon_sample ({} rows: {})", rows, reason));
   }
   return {};
 }
@@ -320,25 +358,20 @@ Result<void> collect_clock_sweep(const std::string& data, const Catalog& catalog
   if (!to.found(std::filesystem::exists(folder) && gpu != nullptr && llm != nullptr, "vllm-fork-Louis-99")) return {};
   if (auto ok = idle_and_prefill(folder, *gpu, *llm, to); !ok) return ok;
   if (!std::filesystem::exists(file)) return {};
-  const Result<Table> t =
-      Table::read(file, {}, {"tp", "input_len", "output_len", "freq", "rps", "power", "ttft_p99", "tpot_p99"});
+  const Result<Table> t = Table::read(file, {},
+                                      {gpus("tp"), tokens("input_len"), tokens("output_len"), clock_mhz("freq"),
+                                       measured("rps"), measured("power"), measured("ttft_p99"), measured("tpot_p99")});
   if (!t) return std::unexpected(t.error());
   for (std::size_t i = 0; i < t->rows(); ++i) {
-    const std::string where = fmt::format("{}:{}", file, t->line(i));
-    for (const char* name : {"tp", "input_len", "output_len", "rps", "power", "ttft_p99", "tpot_p99"}) {
-      if (!(t->number(i, name) > 0.0)) return bad_input(where, fmt::format("{} is not above 0", name));
-    }
-    if (const double mhz = t->number(i, "freq"); mhz < gpu->clock_min.value() || mhz > gpu->clock_max.value()) {
-      return bad_input(where, fmt::format("freq is {:g}; {} can lock {} to {} MHz", mhz, gpu->name,
-                                          gpu->clock_min.value(), gpu->clock_max.value()));
-    }
+    const auto clock = lockable_clock(*t, i, "freq", *gpu);
+    if (!clock) return std::unexpected(clock.error());
     Load load;
     load.rate_per_s = t->number(i, "rps");
     load.requests = 400;
     load.input_mean = t->number(i, "input_len");
     load.output_mean = t->number(i, "output_len");
-    load.clock = MegaHertz(static_cast<std::int32_t>(t->number(i, "freq")));
-    const Instance at{*gpu, *llm, static_cast<std::int32_t>(t->number(i, "tp")), clock_sweep_engine()};
+    load.clock = *clock;
+    const Instance at{*gpu, *llm, t->whole(i, "tp"), clock_sweep_engine()};
     Experiment e;
     e.set = "vllm-fork-Louis-99/clock-sweep";
     e.row = fmt::format("tp={} mhz={} rps={:.3f}", at.shape.tensor, load.clock.value(), load.rate_per_s);

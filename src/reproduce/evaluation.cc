@@ -77,6 +77,7 @@ void print(const Section& section) {
     fmt::print("{}: {} (target {}): {}\n", target.name, figure(target.value), target.wanted,
                target.met ? "met" : "not met");
   }
+  for (const auto& [reason, lines] : section.left_out) fmt::print("left out: {} ({} lines)\n", reason, lines);
   fmt::print("{}\n\n", section.note);
 }
 

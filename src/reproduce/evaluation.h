@@ -1,5 +1,6 @@
 #pragma once
 // The result of `wattle reproduce`: a paper's evaluation in sections, each published value next to ours.
+#include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <span>
@@ -51,6 +52,7 @@ struct Section {
   std::vector<Row> rows;
   std::vector<Target> targets;
   std::vector<Plot> plots;
+  std::map<std::string, std::size_t> left_out = {};  ///< published lines that were not run, by reason
 };
 
 /// A section's name on the command line, and what makes it. Errors: missing or malformed published data.

@@ -93,7 +93,6 @@ Result<Validation> validation(const std::string& data, const fidelity::Catalog& 
   if (!all) return std::unexpected(all.error());
   Validation made;
   fidelity::keep_seen(all->experiments, seen);
-  made.absent = std::move(all->absent);
   auto of_sets = fidelity::score(all->experiments, catalog, threads, true);
   auto rows = std::move(of_sets.rows);
   for (const WholeRuns& of : kWholeRuns) {
@@ -108,11 +107,13 @@ Result<Validation> validation(const std::string& data, const fidelity::Catalog& 
       if (of.needs == kPanels) one.fitted = one.fitted && seen.contains(as_seen(one));
       rows.push_back(std::move(one));
     }
+    for (const auto& [reason, lines] : section->left_out) all->left_out[{of.set, reason}] += lines;
     for (const reproduce::Target& target : section->targets) {
       made.of_runs.push_back({fmt::format("{}: {}", of.system, target.name), target.wanted, target.value, target.met});
     }
     made.whole_runs.emplace(of.set, std::move(*section));
   }
+  made.absent = all->absent();
   made.scores = fidelity::scores_of(std::move(rows));
   std::ranges::move(of_sets.infeasible, std::back_inserter(made.scores.infeasible));
   return made;

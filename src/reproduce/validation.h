@@ -13,7 +13,7 @@ namespace wattle::reproduce {
 
 struct Validation {
   fidelity::Scores scores;
-  std::vector<std::string> absent;  ///< data sets that are not there
+  std::vector<std::string> absent;  ///< data sets that are not there, rows that are not scored
   std::vector<fidelity::RunTarget> of_runs;
   std::map<std::string, Section> whole_runs;  ///< by set: evaluations that contain these rows and targets
 };

@@ -83,7 +83,7 @@ double mean_log_error(const std::vector<fidelity::Experiment>& experiments, std:
   std::map<std::string, std::pair<double, double>> sets;  // sum, count
   for (const fidelity::Experiment& e : experiments) {
     if (e.gpu != gpu || !e.fitted) continue;
-    const auto ours = e.simulate(profile, fidelity::Rival{}).values;
+    const auto ours = must(e.simulate(profile, fidelity::Rival{})).values;
     for (std::size_t q = 0; q < ours.size(); ++q) {
       if (!(ours[q] > 0.0) || !(e.quantities[q].measured > 0.0)) continue;
       auto& [sum, count] = sets[e.set];
@@ -135,7 +135,7 @@ TEST_F(ValidationOfData, voltanallms_experiment_is_one) {
   int compared = 0;
   for (const fidelity::Experiment& e : inputs().all.experiments) {
     if (e.set != "VoltanaLLM/fixed-clocks") continue;
-    const double ours = e.simulate(inputs().catalog.profiles.at(e.gpu), {}).values.front();
+    const double ours = must(e.simulate(inputs().catalog.profiles.at(e.gpu), {})).values.front();
     for (const Row& row : whole->second.rows) {
       // "fig13/llama-3.1-8b/lmsys/rps75/sglang_1410/energy" is "Llama-3.1-8B LMSYS rps=75 mhz=1410".
       if (row.unit != "J" || row.published != e.quantities.front().measured || !row.id.contains("sglang")) continue;

@@ -96,10 +96,11 @@ bool every_third_rate(const Point& point) { return point.rate % 20 == 0 || point
 }  // namespace
 
 static Result<Section> leave_each_out(double seconds) {
-  const auto points = published_points();
-  if (!points) return std::unexpected(points.error());
+  const auto published = published_points();
+  if (!published) return std::unexpected(published.error());
+  const std::vector<Point>& points = published->points;
   std::set<const PublishedModel*> models;
-  for (const Point& point : *points) models.insert(point.model);
+  for (const Point& point : points) models.insert(point.model);
   Section made;
   made.source = "Figure 13, digitised";
   made.note =
@@ -116,13 +117,13 @@ static Result<Section> leave_each_out(double seconds) {
   double attainment = 0.0;
   bool any = false;
   for (const PublishedModel* model : models) {
-    std::vector<Point> of_others = *points;
+    std::vector<Point> of_others = points;
     std::erase_if(of_others, [&](const Point& p) { return p.model == model || !every_third_rate(p); });
     if (of_others.empty()) continue;  // the only model at hand
     any = true;
     const auto chosen = choose(of_others, one);
     if (!chosen) return std::unexpected(chosen.error());
-    std::vector<Point> own = *points;
+    std::vector<Point> own = points;
     std::erase_if(own, [&](const Point& p) { return p.model != model; });
     const auto base = fmt::format("left_out/{}/", model->llm);
     for (std::size_t i = 0; i < kSearched.size(); ++i) {

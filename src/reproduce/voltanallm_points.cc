@@ -23,13 +23,20 @@ constexpr auto kSystems = std::to_array<PublishedSystem>({
 });
 
 template <typename Entry, std::size_t N>
-Result<const Entry*> known(const std::array<Entry, N>& entries, std::string_view name, const std::string& where) {
+const Entry* known(const std::array<Entry, N>& entries, std::string_view name) {
   const auto found = std::ranges::find(entries, name, &Entry::name);
-  if (found != entries.end()) return &*found;
-  return bad_input(where, fmt::format("'{}' is none of the models, datasets and systems of the figure", name));
+  return found == entries.end() ? nullptr : &*found;
 }
 
-Result<void> read_points(const PublishedFile& file, std::vector<Point>& points) {
+/// Why a line is no point that can be run; empty: it can.
+std::string unknown(const Point& point, const CsvReader& csv) {
+  if (point.model == nullptr) return fmt::format("no published objectives of {}", csv.field(0));
+  if (point.lengths == nullptr) return fmt::format("unknown lengths of {}", csv.field(1));
+  if (point.system == nullptr) return fmt::format("unknown system {}", csv.field(3));
+  return {};
+}
+
+Result<void> read_points(const PublishedFile& file, PublishedPoints& to) {
   constexpr std::array<std::string_view, 7> kColumns{
       "model", "dataset", "rps", "system", "energy_j", "ttft_attainment_pct", "itl_attainment_pct"};
   auto csv = CsvReader::open(file.text, file.path, kColumns);
@@ -39,42 +46,40 @@ Result<void> read_points(const PublishedFile& file, std::vector<Point>& points) 
     if (!more) return std::unexpected(more.error());
     if (!*more) return {};
     Point point;
-    const auto model = known(kModels, csv->field(0), csv->where());
-    const auto lengths = known(kLengths, csv->field(1), csv->where());
-    const auto system = known(kSystems, csv->field(3), csv->where());
+    point.model = known(kModels, csv->field(0));
+    point.lengths = known(kLengths, csv->field(1));
+    point.system = known(kSystems, csv->field(3));
     const auto rate = csv->whole(2, 1, 10'000);
-    if (!model) return std::unexpected(model.error());
-    if (!lengths) return std::unexpected(lengths.error());
-    if (!system) return std::unexpected(system.error());
     if (!rate) return std::unexpected(rate.error());
-    point.model = *model;
-    point.lengths = *lengths;
-    point.system = *system;
     point.rate = *rate;
-    for (const auto& [column, high, to] :
-         {std::tuple(std::size_t{4}, 1e9, &Point::energy_j), std::tuple(std::size_t{5}, 100.0, &Point::ttft_percent),
-          std::tuple(std::size_t{6}, 100.0, &Point::itl_percent)}) {
-      if (csv->field(column).empty()) continue;
-      const auto value = csv->number(column, 0.0, high);
+    for (const auto& [column, low, high, member] : {std::tuple(std::size_t{4}, 1.0, 1e12, &Point::energy_j),
+                                                    std::tuple(std::size_t{5}, 0.0, 100.0, &Point::ttft_percent),
+                                                    std::tuple(std::size_t{6}, 0.0, 100.0, &Point::itl_percent)}) {
+      if (csv->is_absent(column)) continue;
+      const auto value = csv->number(column, low, high);
       if (!value) return std::unexpected(value.error());
-      point.*to = *value;
+      point.*member = *value;
     }
-    points.push_back(point);
+    if (const std::string reason = unknown(point, *csv); !reason.empty()) {
+      ++to.left_out[reason];
+    } else {
+      to.points.push_back(point);
+    }
   }
 }
 
 }  // namespace
 
-Result<std::vector<Point>> published_points() {
-  std::vector<Point> points;
+Result<PublishedPoints> published_points() {
+  PublishedPoints published;
   std::vector<std::string> panels = fidelity::voltanallm_panels(config::data_dir());
   if (panels.empty()) panels.emplace_back("VoltanaLLM/paper_main_result_digitised.csv");  // the default
   for (const std::string& name : panels) {
     const auto file = published_file(name.c_str());
     if (!file) return std::unexpected(file.error());
-    if (auto ok = read_points(*file, points); !ok) return std::unexpected(std::move(ok.error()));
+    if (auto ok = read_points(*file, published); !ok) return std::unexpected(std::move(ok.error()));
   }
-  return points;
+  return published;
 }
 
 Result<SimulatedPoint> simulate_point(const Point& point, const PointRuns& runs) {

@@ -32,8 +32,13 @@ struct Point {
   std::optional<double> itl_percent;
 };
 
-/// Of every panel that is at hand. Errors: there is none, or one is malformed.
-[[nodiscard]] Result<std::vector<Point>> published_points();
+/// Of every panel that is at hand.
+struct PublishedPoints {
+  std::vector<Point> points;
+  std::map<std::string, std::size_t> left_out;  ///< lines by reason: models, datasets and systems that are not ours
+};
+/// Errors: there is no panel, or one is malformed.
+[[nodiscard]] Result<PublishedPoints> published_points();
 
 /// Means over draws of lengths and arrivals.
 struct SimulatedPoint {
