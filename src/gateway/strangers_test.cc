@@ -372,6 +372,14 @@ TEST(Strangers, WhatOneEngineComputesIsRefusedWhereEachHasAPart) {
   EXPECT_EQ(admin(rig, "DELETE /workers/0 HTTP/1.1\r\nHost: h\r\n\r\n").substr(9, 3), "202");
   EXPECT_EQ(rig.ask(two).substr(9, 3), "400");
   EXPECT_EQ(rig.ask(embed).substr(9, 3), "501");
+  const auto said = [&](const std::string& fields) {
+    return rig.ask(Rig::post(R"({"model":"m",)" + fields + "}", "/v1/completions"));
+  };
+  for (const char* several : {R"("prompt":["a","b"])", R"("prompt":[[1,2],[3]])"}) {
+    EXPECT_NE(said(several).find("several prompts in one request are not supported"), std::string::npos) << several;
+  }
+  EXPECT_NE(said(R"("prompt":"a","best_of":2)").find("best_of > 1 is not supported"), std::string::npos);
+  EXPECT_EQ(rig.upstream.seen_count(), 3) << "of these nothing has reached an engine";
 }
 
 TEST(Strangers, LongRequestIdsAreNotKept) {
