@@ -397,13 +397,13 @@ void Relay::relay_events(std::string_view bytes) {
     }
     begin = end;
   }
-  if (parser.overflowed()) {
-    call_->cancel();
-    return fail(502, "engine's event too large", "the engine sent an event larger than the gateway accepts");
-  }
   const std::size_t complete = parser.complete_bytes();
   if (complete > from) relay(bytes.substr(from, complete - from));
   tail_.append(bytes.substr(complete));
+  // Lines without data are no matter to the parser, but held back with their event.
+  if (!parser.overflowed() && tail_.size() <= net::SseParser::kMostEvent) return;
+  call_->cancel();
+  fail(502, "engine's event too large", "the engine sent an event larger than the gateway accepts");
 }
 
 /// Bytes up to the end of an event; what was held back of the first one goes before them.

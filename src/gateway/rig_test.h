@@ -73,6 +73,15 @@ struct Upstream {
     if (mode == "error-in-200") return R"( {"error": {"message":"EngineCore died","code":500}})";
     return mode == "half" ? R"({"choices":[{"message":)" : nullptr;
   }
+  /// An event of 3 MiB, or the first 17 of one without end, in one line of data or many of comment.
+  static void write_large(net::Exchange& e, const std::string& mode) {
+    if (mode == "big") {
+      return e.write(R"(data: {"choices":[{"index":0,"delta":{"content":")" + std::string(3 << 20, 'y') + "\"}}]}\n\n");
+    }
+    const std::string line(1 << 20, 'z');
+    e.write(mode == "endless" ? "data: " : ": ");
+    for (int i = 0; i < 17; ++i) e.write(line + (mode == "endless" ? "" : "\n: "));
+  }
   static int words(const std::string& mode) { return mode == "only-done" || mode == "no-words" ? 0 : 5; }
   /// A stream of /v1/responses; vLLM's last event has the type of the whole behind those of its parts.
   static void stream_response(net::Exchange& e, bool cut) {
@@ -158,6 +167,8 @@ struct Upstream {
       return;
     }
     for (int i = 0; i < words(mode); ++i) e->write(token(i));
+    if (mode == "big" || mode.starts_with("endless")) write_large(*e, mode);
+    if (mode.starts_with("endless")) return parked.push_back(e);
     if (mode == "die-midway") {
       e->write("data: {\"cho");  // half an event
       return e->drop();
