@@ -323,7 +323,8 @@ Result<void> run_fleet(const PlannerFlags& flags, const Inputs& inputs) {
   planner::PlannedFleet planner(inputs.scenario, std::move(*slots),
                                 {flags.gateway, flags.logs.empty() ? temporary_folder().string() : flags.logs,
                                  flags.state, Span::from_seconds(flags.clock_lease_s), flags.managers, scaling, *token,
-                                 Span::from_seconds(flags.cut_off_after_s), Span::from_seconds(flags.cut_off_pause_s)});
+                                 Span::from_seconds(flags.cut_off_after_s), Span::from_seconds(flags.cut_off_pause_s),
+                                 Span::from_seconds(flags.drain_s)});
   std::atomic<bool> begun{false};
   auto plane = AdminPlane::listen(flags, [&planner, &begun](std::shared_ptr<net::Exchange> e) {
     const bool plan = e->path() == "/plan";
@@ -340,7 +341,7 @@ Result<void> run_fleet(const PlannerFlags& flags, const Inputs& inputs) {
   begun = true;
   (*plane)->serve(flags, "planner for " + flags.gateway, [&planner] { planner.turn(); });
   plane->reset();
-  planner.end(Span::from_seconds(flags.drain_s));
+  planner.end();
   return {};
 }
 
@@ -396,7 +397,8 @@ void add_planner(Command app, int& exit_code) {
                      "continue to serve when it ends or dies. Without it they end with it");
   command
       .add_option("--drain-s", flags->drain_s,
-                  "Without --state: on SIGINT/SIGTERM, how long running requests may continue before engines end")
+                  "How long running requests may continue before engines end: without --state on SIGINT/SIGTERM, with "
+                  "it those of a predecessor's engines that are on no --slot")
       .check(range(0.0, 86'400.0))
       .capture_default_str();
   command

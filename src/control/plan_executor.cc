@@ -240,9 +240,10 @@ void PlanExecutor::take_stock() {
 
 void PlanExecutor::count_in(Member* member, std::size_t shape, NodeId node, PoolId pool, bool serves) {
   Need* best = nullptr;
+  const bool counts = member == nullptr || !member->outdated;
   const auto care = [](const Need& need) { return (need.node ? 2 : 0) + (need.pool ? 1 : 0); };
   for (Need& need : needs_) {
-    if (!need.fits(shape, node, pool) || need.missing() <= 0) continue;
+    if (!counts || !need.fits(shape, node, pool) || need.missing() <= 0) continue;
     if (best == nullptr || care(need) > care(*best)) best = &need;
   }
   if (best != nullptr) {
@@ -319,7 +320,7 @@ bool PlanExecutor::call_back(Instant now) {
   for (std::size_t shape = 0; shape < options_.shapes.size(); ++shape) {
     for (std::size_t i = members_.size(); i-- > 0;) {
       Member& m = members_[i];
-      if (m.shape != shape || !is_draining(m) || is_half(m)) continue;
+      if (m.shape != shape || !is_draining(m) || is_half(m) || m.outdated) continue;
       const auto wants = [&](const Need& need) { return need.fits(m.shape, m.node, m.pool) && need.missing() > 0; };
       const auto of = [&](const Running& r) { return r.kind == StepKind::Reshard && contains(r.from, m.id); };
       const auto reshard = std::ranges::find_if(running_, of);
@@ -399,10 +400,13 @@ bool PlanExecutor::drain_surplus(Instant now) {
     return is_serving(*m) && may_leave(std::array{id}) && makes_room(*m);
   };
   const bool someone_helps = starved && std::ranges::any_of(surplus_, helps);
+  // If there is room for no other, what is to be replaced leaves before its successor comes, even as the last.
+  const auto makes_way = [&](const Member& m) { return starved && !someone_helps && m.outdated && makes_room(m); };
   for (std::size_t shape = 0; shape < options_.shapes.size(); ++shape) {
     for (std::size_t i = surplus_.size(); i-- > 0;) {
       Member* m = find(surplus_[i]);
-      if (m->shape != shape || !is_serving(*m) || !may_leave(std::array{m->id})) continue;
+      if (m->shape != shape || !is_serving(*m)) continue;
+      if (!may_leave(std::array{m->id}) && !makes_way(*m)) continue;
       if (someone_helps && !helps(m->id)) continue;
       const InstanceId id = m->id;
       enter(*m, Phase::Draining, starved ? "the plan needs its GPUs" : "the planned instances serve", now);

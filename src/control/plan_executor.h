@@ -41,6 +41,10 @@ struct PlanExecutorOptions {
 /// longer wanted before it serves is stopped. One that dies is replaced: at once if it served, after a pause if it was
 /// starting.
 ///
+/// An outdated instance (FleetMember::outdated) counts for nothing that is wanted, so that one like it takes its place,
+/// one after the other where they need the GPUs; it is not called back. If nothing else serves and there is room for no
+/// other, it leaves first.
+///
 /// A pair (policy::Shape::pair) is one member of two instances. Both start at once, and it serves when both do. Its
 /// prefill instance drains first, then the decode instance, which takes what comes from there; then both end. If one
 /// dies, the other gets no new requests, finishes its work and ends, and another pair starts: halves are not paired

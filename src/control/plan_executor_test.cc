@@ -157,6 +157,62 @@ TEST(PlanExecutor, CallsADrainingOneBackInsteadOfStartingAnother) {
   EXPECT_EQ(house.driver.states.size(), 2U);
 }
 
+/// Outdated instances of one GPU each, as many as are wanted, on a node of so many GPUs.
+struct Outdated {
+  Outdated(std::int32_t instances, std::int32_t gpus) {
+    PlanExecutorOptions options;
+    options.shapes = {{1, 1.0, Span::s(30)}};
+    options.nodes = {{NodeId(0), "", "", gpus, {}}};
+    scaler = std::make_unique<PlanExecutor>(std::make_shared<Scripted>(std::vector{instances}), Mode::Enforce, options,
+                                            driver, journal);
+    driver.scaler = scaler.get();
+    driver.last_may_go = instances == 1;
+    for (std::int32_t id = 0; id < instances; ++id) {
+      driver.states.push_back(Driver::State::Open);
+      driver.shapes.push_back(0);
+      FleetMember member{InstanceId(id), 0, Phase::Serving, Instant(), PoolId(0), NodeId(0), {id}};
+      member.outdated = true;
+      EXPECT_TRUE(scaler->adopt(member, Instant()));
+    }
+    scaler->tick(at(10));
+  }
+  Driver driver;
+  Journal journal;
+  std::unique_ptr<PlanExecutor> scaler;
+};
+
+TEST(PlanExecutor, OutdatedOnesAreReplacedOneAfterTheOther) {
+  using State = Driver::State;
+  Outdated fleet(2, 2);
+  EXPECT_EQ(fleet.driver.states, (std::vector{State::Open, State::Draining}));
+  fleet.scaler->drained(InstanceId(1), at(20));
+  EXPECT_EQ(fleet.driver.states, (std::vector{State::Open, State::Stopped, State::Starting}));
+  fleet.scaler->up(InstanceId(2), at(50));
+  EXPECT_EQ(fleet.driver.states, (std::vector{State::Draining, State::Stopped, State::Open}));
+  fleet.scaler->drained(InstanceId(0), at(60));
+  fleet.scaler->up(InstanceId(3), at(90));
+  EXPECT_EQ(fleet.driver.states, (std::vector{State::Stopped, State::Stopped, State::Open, State::Open}));
+  fleet.scaler->tick(at(100));
+  EXPECT_EQ(fleet.driver.states.size(), 4U);
+}
+
+TEST(PlanExecutor, AnOutdatedOneServesUntilItsSuccessorDoesIfThereIsRoom) {
+  using State = Driver::State;
+  Outdated fleet(1, 2);
+  EXPECT_EQ(fleet.driver.states, (std::vector{State::Open, State::Starting}));
+  fleet.scaler->up(InstanceId(1), at(40));
+  EXPECT_EQ(fleet.driver.states, (std::vector{State::Draining, State::Open}));
+}
+
+TEST(PlanExecutor, TheLastOutdatedOneLeavesFirstWithoutRoomAndIsNotCalledBack) {
+  using State = Driver::State;
+  Outdated fleet(1, 1);
+  fleet.scaler->tick(at(20));
+  EXPECT_EQ(fleet.driver.states, (std::vector{State::Draining}));
+  fleet.scaler->drained(InstanceId(0), at(25));
+  EXPECT_EQ(fleet.driver.states, (std::vector{State::Stopped, State::Starting}));
+}
+
 TEST(PlanExecutor, GivesUpWhatIsNoLongerWantedBeforeItServes) {
   House house;
   house.want({0, 1, 0}, 10);

@@ -42,6 +42,18 @@ constexpr const char* kSessionHeaders[] = {"X-Session-ID", "X-Session-Token", "X
 bool computes_nothing(std::string_view path) {
   return path == "/tokenize" || path == "/detokenize" || path == "/v1/messages/count_tokens";
 }
+/// Why several answers would need the KV of one hand-over, which one decode leg consumes. SGLang's contract hands each
+/// prompt over in a room of its own.
+struct Shared {
+  std::string_view field = {};  ///< of the request; empty: they would not
+  std::string_view what = {};
+};
+Shared shared_kv(const net::CompletionRequest& asked, PdContract contract) {
+  if (asked.n > 1) return {"n", "n > 1 is"};
+  if (asked.best_of > 1) return {"best_of", "best_of > 1 is"};
+  if (asked.prompts > 1 && contract == PdContract::Nixl) return {"prompt", "several prompts in one request are"};
+  return {};
+}
 }  // namespace
 
 void ClientApi::handle(const std::shared_ptr<net::Exchange>& exchange, RelayContext& context) {
@@ -173,9 +185,10 @@ std::optional<ClientApi::Asked> ClientApi::read(const Incoming& in, net::ApiPath
     return no({501, "only chat and completions are split between prefill and decode engines", "invalid_request_error",
                "", "unsupported_path"});
   }
-  if (workers_.all_divided() && asked->n > 1) {
-    return no({400, "n > 1 is not supported with prefill/decode disaggregation: a KV handle has one consumer",
-               "invalid_request_error", "n", "unsupported_value"});
+  if (const auto [field, what] = shared_kv(*asked, options_.contract); workers_.all_divided() && !field.empty()) {
+    return no({400,
+               fmt::format("{} not supported with prefill/decode disaggregation: a KV handle has one consumer", what),
+               "invalid_request_error", std::string(field), "unsupported_value"});
   }
   // They say where an engine connects to: from a client, to anywhere.
   if (!asked->reserved_field.empty()) {
@@ -233,7 +246,8 @@ void ClientApi::complete(const std::shared_ptr<net::Exchange>& exchange, RelayCo
   const std::int32_t measured = request.prompt_tokens;  // what headers say of it is no matter of limits
   const std::int32_t most = path == net::ApiPath::Other ? 1 : options_.default_max_tokens;
   request.max_tokens = asked->what.max_tokens > 0 ? asked->what.max_tokens : most;
-  request.undivided = !net::is_completion(path) || asked->what.n > 1;  // no KV cache is handed over for these
+  // No KV cache is handed over for these.
+  request.undivided = !net::is_completion(path) || !shared_kv(asked->what, options_.contract).field.empty();
   if (const auto read = callers_.read_wishes(exchange->headers(), *caller, request); !read) {
     return refuse(in, read.error());
   }

@@ -284,6 +284,21 @@ TEST(Faults, AFailingJournalIsSaidAndRequestsGoOn) {
   EXPECT_EQ(rig.ask(Rig::chat("", false)).substr(9, 3), "200");
 }
 
+TEST(Faults, AnEventMayBeLargeAndNotEndless) {
+  Rig rig;
+  const std::string big = rig.ask(Rig::chat("big", true), true);
+  EXPECT_GT(big.size(), std::size_t{3} << 20);
+  EXPECT_NE(big.find("data: [DONE]"), std::string::npos) << big.substr(big.size() - 200);
+  EXPECT_EQ(rig.settled().finished, 1);
+  for (const char* mode : {"endless", "endless-comment"}) {
+    const std::string cut = rig.ask(Rig::chat(mode, true), true);
+    EXPECT_LT(cut.size(), 4096U) << "nothing of an event that has no end";
+    EXPECT_NE(cut.find("t4"), std::string::npos) << "all of those before it";
+    EXPECT_NE(cut.find("an event larger than the gateway accepts"), std::string::npos) << cut;
+  }
+  EXPECT_EQ(rig.settled().failed, 2);
+}
+
 TEST(Faults, WhereEnginesFetchKvIsNotAClientsToSay) {
   Rig rig;  // no prefill worker: the fields were passed on to the engine
   for (const char* field :

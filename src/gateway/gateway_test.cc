@@ -53,7 +53,7 @@ TEST(Gateway, RelaysAWholeAnswer) {
   EXPECT_NE(answer.find("X-Request-Id: abc"), std::string::npos);
   EXPECT_EQ(rig.output_tokens(), 5);
   EXPECT_EQ(rig.sink.all.at(0).request.prompt_tokens, 3);
-  EXPECT_EQ(rig.upstream.request_ids.at(0), "abc");
+  EXPECT_EQ(Upstream::name_of(rig.upstream.request_ids.at(0)), "abc");
 }
 
 TEST(Gateway, SaysWhatIsWrongWithARequest) {

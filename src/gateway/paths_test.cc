@@ -194,9 +194,14 @@ TEST(Paths, WhatOneEngineComputesGoesToAColocatedOneBesideAPair) {
   for (int i = 0; i < 3; ++i) {
     EXPECT_EQ(rig.ask(Rig::post(R"({"model":"m","messages":[],"n":2})")).substr(9, 3), "200");
     EXPECT_EQ(rig.ask(Rig::post(R"({"model":"m","input":"x"})", "/v1/embeddings")).substr(9, 3), "200");
+    for (const char* several : {R"("prompt":["a","b"])", R"("prompt":[[1,2],[3]])", R"("prompt":"a","best_of":2)"}) {
+      EXPECT_EQ(rig.ask(Rig::post(R"({"model":"m",)" + std::string(several) + "}", "/v1/completions")).substr(9, 3),
+                "200");
+    }
   }
-  EXPECT_EQ(rig.settled().finished, 6);
+  EXPECT_EQ(rig.settled().finished, 15);
   for (const auto& record : rig.sink.all) EXPECT_EQ(record.prefill_instance, InstanceId(2));
+  for (const auto& body : rig.upstream.seen) EXPECT_FALSE(body.contains("kv_transfer_params")) << body;
 }
 
 }  // namespace

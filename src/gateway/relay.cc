@@ -28,6 +28,9 @@ constexpr const char *kUsage = R"(,"stream_options":{"include_usage":true})",
 /// The format of ORCA's load report, in a header of the answer.
 constexpr const char* kAskForLoad = "endpoint-load-metrics-format: json\r\n";
 
+/// The first of an engine's header fields; behind the request's name a suffix of 16 hexadecimal digits.
+constexpr std::string_view kNameField = "X-Request-Id: ", kNoSuffix = "-0000000000000000";
+
 /// An object whose first member is "error", and not null: what engines send instead of choices.
 bool begins_with_error(std::string_view text) {
   const auto pass = [&](std::string_view word) {
@@ -69,7 +72,7 @@ Relay::Relay(RelayContext& context, std::shared_ptr<net::Exchange> exchange, con
   const std::string_view type = net::is_completion(path_) ? "application/json" : fields.get("Content-Type");
   headers_.reserve(256);
   net::append(headers_,
-              {"Content-Type: ", type, "\r\nX-Request-Id: ", request_id_, "\r\nVia: 1.1 ", context_.via, "\r\n"});
+              {kNameField, request_id_, kNoSuffix, "\r\nContent-Type: ", type, "\r\nVia: 1.1 ", context_.via, "\r\n"});
   const std::string trace = record_ ? context_.observer->trace_lines(*record_) : std::string();
   headers_.append(trace);
   append_passed_on(headers_, fields, context_.own_keys, !trace.empty());
@@ -158,6 +161,7 @@ void Relay::on_start(const std::shared_ptr<const Worker>& worker, std::int64_t u
   if (over_) return;
   worker_ = worker;
   answer_.clear();  // of a first leg that was for nothing
+  name_attempt();
   if (record_) note_start(decision);
   if (says_urgency_ && urgency != 0)
     ours_ = fmt::format(R"({},"priority":{}}})", usage_appended_ ? kUsage : "", urgency);
@@ -175,6 +179,13 @@ void Relay::on_start(const std::shared_ptr<const Worker>& worker, std::int64_t u
   if (!body) return fail(400, "unreadable body", "the request body is not a JSON object");
   leg_body_ = std::move(*body);
   send(leg_body_);
+}
+
+/// Engines find KV that they hold by this name (vLLM before 0.13), and hold that of a lost attempt for minutes. Clients
+/// use one name for several requests, and ours begin from 1 with every gateway: so no name is sent twice.
+void Relay::name_attempt() {
+  const std::size_t digits = kNameField.size() + request_id_.size() + 1;
+  fmt::format_to_n(headers_.begin() + static_cast<std::ptrdiff_t>(digits), 16, "{:016x}", context_.random());
 }
 
 void Relay::on_hand_over(const std::shared_ptr<const Worker>& decode, const char* decision) {
@@ -397,13 +408,13 @@ void Relay::relay_events(std::string_view bytes) {
     }
     begin = end;
   }
-  if (parser.overflowed()) {
-    call_->cancel();
-    return fail(502, "engine's event too large", "the engine sent an event larger than the gateway accepts");
-  }
   const std::size_t complete = parser.complete_bytes();
   if (complete > from) relay(bytes.substr(from, complete - from));
   tail_.append(bytes.substr(complete));
+  // Lines without data are no matter to the parser, but held back with their event.
+  if (!parser.overflowed() && tail_.size() <= net::SseParser::kMostEvent) return;
+  call_->cancel();
+  fail(502, "engine's event too large", "the engine sent an event larger than the gateway accepts");
 }
 
 /// Bytes up to the end of an event; what was held back of the first one goes before them.

@@ -140,6 +140,7 @@ class Relay final : public Stream, public net::ResponseHandler, public std::enab
   [[nodiscard]] bool try_another(InstanceId lost, bool sent);
   void send_both();
   void take_back();  ///< as if it had never been sent
+  void name_attempt();
   void prefill_over();
   void drop_prefill_leg();
   void tokens_came(std::int32_t many);

@@ -59,6 +59,8 @@ struct Upstream {
   [[nodiscard]] std::string url() const { return "http://127.0.0.1:" + std::to_string(server->port()); }
   /// The same place in other words: another worker.
   [[nodiscard]] std::string other_url() const { return "http://127.1:" + std::to_string(server->port()); }
+  /// A request's name, without the suffix of this attempt.
+  static std::string_view name_of(std::string_view id) { return id.substr(0, id.rfind('-')); }
   static std::string token(int i) {
     return R"(data: {"choices":[{"index":0,"delta":{"content":" t)" + std::to_string(i) + R"("}}]})" + "\n\n";
   }
@@ -72,6 +74,15 @@ struct Upstream {
     if (mode == "words") return "busy, come again";
     if (mode == "error-in-200") return R"( {"error": {"message":"EngineCore died","code":500}})";
     return mode == "half" ? R"({"choices":[{"message":)" : nullptr;
+  }
+  /// An event of 3 MiB, or the first 17 of one without end, in one line of data or many of comment.
+  static void write_large(net::Exchange& e, const std::string& mode) {
+    if (mode == "big") {
+      return e.write(R"(data: {"choices":[{"index":0,"delta":{"content":")" + std::string(3 << 20, 'y') + "\"}}]}\n\n");
+    }
+    const std::string line(1 << 20, 'z');
+    e.write(mode == "endless" ? "data: " : ": ");
+    for (int i = 0; i < 17; ++i) e.write(line + (mode == "endless" ? "" : "\n: "));
   }
   static int words(const std::string& mode) { return mode == "only-done" || mode == "no-words" ? 0 : 5; }
   /// A stream of /v1/responses; vLLM's last event has the type of the whole behind those of its parts.
@@ -126,7 +137,7 @@ struct Upstream {
     if (mode == "elsewhere") return e->respond(307, "", "", "Location: /other\r\n");
     if (mode == "refuse") return e->respond(422, "application/json", R"({"error":{"message":"no"}})");
     if (const char* const said = no_object(mode)) return e->respond(200, "application/json", said);
-    const auto same = [&](const std::string& id) { return id == e->headers().get("X-Request-Id"); };
+    const auto same = [&](const std::string& id) { return name_of(id) == name_of(e->headers().get("X-Request-Id")); };
     const bool again = std::ranges::count_if(request_ids, same) > 1;
     if (mode == "silent" || (mode == "silent-at-first" && !again)) {
       e->on_gone([this] { ++gone; });
@@ -158,6 +169,8 @@ struct Upstream {
       return;
     }
     for (int i = 0; i < words(mode); ++i) e->write(token(i));
+    if (mode == "big" || mode.starts_with("endless")) write_large(*e, mode);
+    if (mode.starts_with("endless")) return parked.push_back(e);
     if (mode == "die-midway") {
       e->write("data: {\"cho");  // half an event
       return e->drop();

@@ -372,6 +372,14 @@ TEST(Strangers, WhatOneEngineComputesIsRefusedWhereEachHasAPart) {
   EXPECT_EQ(admin(rig, "DELETE /workers/0 HTTP/1.1\r\nHost: h\r\n\r\n").substr(9, 3), "202");
   EXPECT_EQ(rig.ask(two).substr(9, 3), "400");
   EXPECT_EQ(rig.ask(embed).substr(9, 3), "501");
+  const auto said = [&](const std::string& fields) {
+    return rig.ask(Rig::post(R"({"model":"m",)" + fields + "}", "/v1/completions"));
+  };
+  for (const char* several : {R"("prompt":["a","b"])", R"("prompt":[[1,2],[3]])"}) {
+    EXPECT_NE(said(several).find("several prompts in one request are not supported"), std::string::npos) << several;
+  }
+  EXPECT_NE(said(R"("prompt":"a","best_of":2)").find("best_of > 1 is not supported"), std::string::npos);
+  EXPECT_EQ(rig.upstream.seen_count(), 3) << "of these nothing has reached an engine";
 }
 
 TEST(Strangers, LongRequestIdsAreNotKept) {
@@ -381,8 +389,23 @@ TEST(Strangers, LongRequestIdsAreNotKept) {
   };
   EXPECT_NE(ask(128).find("X-Request-Id: " + std::string(128, 'x') + "\r\n"), std::string::npos);
   EXPECT_NE(ask(129).find("X-Request-Id: wattle-"), std::string::npos);
-  EXPECT_EQ(rig.upstream.request_ids.at(0).size(), 128U);
+  EXPECT_EQ(Upstream::name_of(rig.upstream.request_ids.at(0)).size(), 128U);
   EXPECT_TRUE(rig.upstream.request_ids.at(1).starts_with("wattle-")) << rig.upstream.request_ids.at(1);
+}
+
+TEST(Strangers, EnginesGetEveryAttemptUnderAnotherName) {
+  Rig rig;
+  rig.ask(Rig::chat("die", false, "X-Request-Id: same\r\n"));  // sent twice
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_NE(rig.ask(Rig::chat("", false, "X-Request-Id: same\r\n")).find("X-Request-Id: same\r\n"),
+              std::string::npos);
+  }
+  rig.settled();
+  auto ids = rig.upstream.request_ids;
+  ASSERT_EQ(ids.size(), 4U);
+  for (const auto& id : ids) EXPECT_EQ(Upstream::name_of(id), "same");
+  std::ranges::sort(ids);
+  EXPECT_EQ(std::ranges::unique(ids).begin(), ids.end()) << "KV of one would be taken for another's";
 }
 
 TEST(Strangers, LimitsOfOutputsAreWholeNumbers) {

@@ -14,6 +14,7 @@
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <sstream>
 #include <utility>
 
 namespace wattle::launch {
@@ -194,6 +195,14 @@ std::string Child::end() const {
     how = fmt::format("ended by signal {} ({})", WTERMSIG(*status_), strsignal(WTERMSIG(*status_)));
   }
   return fmt::format("{}; its last words: {}; see {}", how, last_line(log_), log_);
+}
+
+std::vector<std::string> Child::arguments() const {
+  std::vector<std::string> all;
+  std::istringstream words(command_);
+  for (std::string word; std::getline(words, word, '\0');) all.push_back(word);
+  if (!all.empty()) all.erase(all.begin());  // its own name
+  return all;
 }
 
 void Child::wait_for_end(Span grace) {

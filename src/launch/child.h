@@ -49,6 +49,8 @@ class Child {
   void leave() { pid_ = -1; }
   [[nodiscard]] const std::string& name() const { return name_; }
   [[nodiscard]] pid_t pid() const { return pid_; }
+  /// Of one adopted: what it was started with.
+  [[nodiscard]] std::vector<std::string> arguments() const;
 
  private:
   Child(std::string name, std::string log, pid_t pid, int output)

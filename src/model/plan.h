@@ -181,6 +181,7 @@ struct FleetMember {
     std::vector<std::int32_t> gpus = {};
   };
   std::optional<Half> decode = {};
+  bool outdated = false;  ///< it was started with other options than instances get now: to be replaced
 
   /// `instance` is this one, or one of this pair.
   [[nodiscard]] bool is(InstanceId instance) const { return id == instance || (decode && decode->id == instance); }

@@ -10,6 +10,7 @@
 #include "net/http_parser.h"
 #include "net/loop.h"
 #include "net/peer.h"
+#include "net/sse_parser.h"
 
 namespace wattle::net {
 
@@ -63,12 +64,13 @@ struct ServerOptions {
   std::string unix_path;           ///< a Unix socket there instead; empty: host and port
   std::uint32_t unix_mode = 0600;  ///< of that socket's file
   HttpLimits limits;
-  std::int32_t max_connections = 16384;    ///< beyond, new ones are closed at once
-  Span header_timeout = Span::s(10);       ///< first byte of a request to the end of its header
-  Span body_timeout = Span::s(60);         ///< header to the end of the body
-  Span idle_timeout = Span::s(75);         ///< between requests
-  Span write_timeout = Span::s(60);        ///< a client that reads no byte for this long is cut off
-  std::size_t max_unsent_bytes = 8 << 20;  ///< a client with more unread bytes is cut off
+  std::int32_t max_connections = 16384;  ///< beyond, new ones are closed at once
+  Span header_timeout = Span::s(10);     ///< first byte of a request to the end of its header
+  Span body_timeout = Span::s(60);       ///< header to the end of the body
+  Span idle_timeout = Span::s(75);       ///< between requests
+  Span write_timeout = Span::s(60);      ///< a client that reads no byte for this long is cut off
+  /// A client with more unread bytes is cut off. One event of a stream is written as a whole.
+  std::size_t max_unsent_bytes = SseParser::kMostEvent + (8 << 20);
   /// Limit on the total size of the bodies of unanswered requests. Beyond it, bodies above kSmallBody are refused.
   std::int64_t total_body_bytes = 256 << 20;
   static constexpr std::int64_t kSmallBody = 64 << 10;

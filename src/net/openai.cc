@@ -251,6 +251,12 @@ class CompletionReader {
       if (wins) out_.max_tokens = static_cast<std::int32_t>(std::max<std::int64_t>(*tokens, 1));
       return {};
     }
+    if (key == "best_of") {
+      const auto computed = whole(value);
+      if (!computed) return take_any(key, value);  // the engine's to refuse
+      out_.best_of = *computed;
+      return {};
+    }
     return take_any(key, value);
   }
   Problem take_any(std::string_view key, od::value& value) {

@@ -58,6 +58,7 @@ struct CompletionRequest {
   std::string cache_key;  ///< prompt_cache_key: prompts with equal keys should share a cache; empty: not stated
   bool priority = false;  ///< the client states a priority
   std::int64_t n = 1;
+  std::int64_t best_of = 1;     ///< answers that the engine computes to return n of them
   std::int32_t max_tokens = 0;  ///< 0 = not stated; a stated 0 counts as 1
   PromptSize prompt;
   std::int64_t prompts = 1;  ///< in the batch; completions only

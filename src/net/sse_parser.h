@@ -17,7 +17,10 @@ class SseParser {
     std::string_view data;  ///< data lines joined by '\n'
   };
 
-  explicit SseParser(std::size_t max_event_bytes = 1 << 20) : max_event_bytes_(max_event_bytes) {}
+  /// Room for an image in base64, or a long answer that arrives in one piece.
+  static constexpr std::size_t kMostEvent = 16 << 20;
+
+  explicit SseParser(std::size_t max_event_bytes = kMostEvent) : max_event_bytes_(max_event_bytes) {}
 
   /// `bytes` must stay alive until next() has returned nullopt. complete_bytes() is then 1 if they begin with the LF of
   /// the line end that ended the newest event, else 0.

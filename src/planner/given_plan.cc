@@ -13,6 +13,14 @@
 
 namespace wattle::planner {
 
+namespace {
+constexpr std::size_t kMostPools = 4096;  ///< as the gateway takes them
+}  // namespace
+
+bool has_pool(PoolId pool, std::size_t pools) {
+  return pool.value() >= 0 && static_cast<std::size_t>(pool.value()) < (pools == 0 ? kMostPools : pools);
+}
+
 Plan as_it_is(const policy::ScalingView& view, const std::function<bool(PoolId)>& of) {
   Plan plan;
   for (std::size_t i = 0; i < view.members.size(); ++i) {
@@ -32,8 +40,6 @@ namespace {
 
 using Json = nlohmann::json;
 using Keys = std::vector<std::string>;
-
-constexpr std::size_t kMostPools = 4096;  ///< as the gateway takes them
 
 /// Null, or the first key that is none of `known`.
 const std::string* unknown_in(const Json& object, const Keys& known) {
@@ -74,9 +80,7 @@ Result<Plan> given_plan_from_json(std::string_view json, std::size_t shapes, std
   if (!plan) return plan;
   if (auto ok = check_keys(Json::parse(json, nullptr, false)); !ok) return std::unexpected(ok.error());
   if (plan->instances.empty()) return bad_input("plan", "instances must be a list of at least one {shape, count}");
-  const auto has = [&](PoolId pool) {
-    return static_cast<std::size_t>(pool.value()) < (pools == 0 ? kMostPools : pools);
-  };
+  const auto has = [&](PoolId pool) { return has_pool(pool, pools); };
   const auto no_pool = [&](const char* list, std::size_t i) {
     return bad_input(
         "plan", fmt::format("{}[{}].pool: there are pools 0 to {}", list, i, (pools == 0 ? kMostPools : pools) - 1));

@@ -14,6 +14,9 @@ namespace wattle::planner {
 /// force. `of`: instances in these pools only.
 [[nodiscard]] Plan as_it_is(const policy::ScalingView& view, const std::function<bool(PoolId)>& of = nullptr);
 
+/// Whether a plan may name it. `pools`: as for given_plan_from_json.
+[[nodiscard]] bool has_pool(PoolId pool, std::size_t pools);
+
 /// A plan as another controller hands it in: journal::plan_from_json of what it means to say, all of it known here.
 /// `shapes`: [[fleet]] entries; `pools`: [[pool]]s of the scenario, 0 where it states none and plans make their own.
 /// Errors: bad input, with the key.

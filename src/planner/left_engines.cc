@@ -100,8 +100,8 @@ void PlannedFleet::note(std::int32_t id, Engine& engine) {
   if (write_whole(file, text, engine.note_failed)) engine.noted = std::move(text);
 }
 
-/// One whose process still runs, as the executor is to see it.
-std::optional<control::PlanExecutor::Member> PlannedFleet::adopt(std::int32_t id) {
+/// One whose process still runs, as the executor is to see it. `without_slot`: gets it if nobody can use it.
+std::optional<control::PlanExecutor::Member> PlannedFleet::adopt(std::int32_t id, Engines& without_slot) {
   const auto name = fmt::format("engine-{}", id);
   const auto log = (fs::path(options_.logs) / (name + ".log")).string();
   auto process = launch::Child::adopt(name, {"mock-engine", "--id", name}, log, trace_of(name));
@@ -110,23 +110,24 @@ std::optional<control::PlanExecutor::Member> PlannedFleet::adopt(std::int32_t id
   const auto note_of = nlohmann::json::parse(text ? *text : "", nullptr, false);
   const auto noted = [&](const char* key, auto otherwise) { return noted_as(note_of, key, otherwise, file); };
   const auto endpoint = noted("endpoint", std::string());
-  auto slot = std::ranges::find(slots_, endpoint, &EngineSlot::fpm);
-  if (process && slot == slots_.end()) {
-    // It died between the start and the note, or a slot is gone from the command line: nobody can use it.
-    net::log_line(net::LogLevel::Warning, "an engine runs on no slot of ours: it is ended", {{"engine", name}});
-    process->stop(Span::s(2));
-    process.reset();
-  }
-  Engine& engine = engines_[id];
+  const auto slot = std::ranges::find(slots_, endpoint, &EngineSlot::fpm);
+  const bool placed = process && slot != slots_.end();
+  Engine& engine = (placed || !process ? engines_ : without_slot)[id];
   if (!process) {
     engine.over = true;
     note(id, engine);
     engines_.erase(id);
     return std::nullopt;
   }
-  engine.slot = static_cast<std::size_t>(slot - slots_.begin());
   engine.process.emplace(std::move(*process));
   engine.worker = noted("worker", std::string());
+  if (!placed) {  // its planner died between the start and the note, or a slot is gone from the command line
+    net::log_line(net::LogLevel::Warning, "an engine runs on no slot of ours: it ends when it is empty",
+                  {{"engine", name}});
+    (void)answers(engine);  // for its address, by which the gateway's worker is known to be this one
+    return std::nullopt;
+  }
+  engine.slot = static_cast<std::size_t>(slot - slots_.begin());
   engine.pool = PoolId(noted("pool", home_[slot->pool].value()));
   engine.weight = noted("weight", 0.0);
   engine.decode = InstanceId(noted("decode", kNoInstance.value()));
@@ -134,17 +135,45 @@ std::optional<control::PlanExecutor::Member> PlannedFleet::adopt(std::int32_t id
   engine.offered = noted("offered", false);
   engine.served = engine.offered || noted("draining", false);
   engine.up_since = now();
+  const std::string differs = outdated(engine);
+  if (!differs.empty()) {
+    net::log_line(net::LogLevel::Warning, "an engine is not as it would be started now: it is replaced",
+                  {{"engine", name}, {"differs", differs}});
+  }
   const bool healthy = answers(engine);
   const auto seen = look(engine);  // forgets the gateway's name of it if that has restarted
   engine.accepted = seen.answer == GatewayAdmin::Answer::Done && seen.status == "ready";
   control::PlanExecutor::Member member{InstanceId(id), slot->pool, Phase::Spawning, now(),
                                        engine.pool,    slot->node, slot->places};
-  if (engine.offered && engine.accepted) member.phase = Phase::Serving;
+  member.outdated = !differs.empty();
+  if (engine.offered && (engine.accepted || (member.outdated && !engine.worker.empty()))) member.phase = Phase::Serving;
   if (!engine.offered && engine.served) member.phase = Phase::Draining;
+  if (member.outdated && member.phase == Phase::Spawning) {  // it does not come up any more
+    member.phase = Phase::Draining;
+    engine.served = true;
+    engine.accepted = !engine.worker.empty();  // for all that is known
+  }
   // It was to serve, and the gateway has forgotten it: it comes up again where it stands.
   if (engine.offered && !engine.accepted && healthy) engine.warms = false;
-  if (member.phase == Phase::Spawning) engine.offered = false;
+  if (member.phase == Phase::Spawning || member.phase == Phase::Draining) engine.offered = false;
   return member;
+}
+
+/// In what it differs from an engine that would be started on its slot now, for people; empty: in nothing. Of a pool
+/// that does not exist it is put into its slot's.
+std::string PlannedFleet::outdated(Engine& engine) {
+  const EngineSlot& slot = slots_[engine.slot];
+  std::string all =
+      differences(engine.process->arguments(), engine_command(loaded_, slot, engine.process->name(), Span()));
+  if (has_pool(engine.pool, loaded_.scenario.serving_pools.size())) return all;
+  all += fmt::format("{}pool {} does not exist", all.empty() ? "" : ", ", engine.pool.value());
+  engine.pool = home_[slot.pool];
+  return all;
+}
+
+/// A policy that wants what was found first is asked before any of it ends.
+void PlannedFleet::replace_outdated() {
+  if (std::ranges::any_of(scaler_->members(), &control::PlanExecutor::Member::outdated)) scaler_->tick(now());
 }
 
 Result<Plan> PlannedFleet::read_given(const std::string& json) const {
@@ -182,10 +211,12 @@ void PlannedFleet::adopt_left(Mode mode) {
   }
   std::ranges::sort(ids);
   std::vector<control::PlanExecutor::Member> found;
+  Engines without_slot;
   for (const std::int32_t id : ids) {
     next_ = std::max(next_, id + 1);
-    if (auto member = adopt(id)) found.push_back(std::move(*member));
+    if (auto member = adopt(id, without_slot)) found.push_back(std::move(*member));
   }
+  end_when_empty(without_slot);  // before anything starts, which may be on their GPUs
   for (const auto& member : found) {
     if (!pair_of(found, member)) at(member.id).decode = kNoInstance;
   }
@@ -232,10 +263,15 @@ control::PlanExecutor::Member PlannedFleet::paired(std::vector<control::PlanExec
   const auto other = std::ranges::find(found, engine.decode, &control::PlanExecutor::Member::id);
   member.shape = pools.size() + *pair;
   member.decode = {other->id, other->node, other->gpus};
+  member.outdated = member.outdated || other->outdated;
   if (member.phase == other->phase) return member;
   const bool drains = member.phase == Phase::Draining || other->phase == Phase::Draining;
   member.phase = drains ? Phase::Draining : Phase::Spawning;
-  if (drains) return member;
+  if (drains) {
+    engine.offered = false;  // the decode engine drains after it
+    engine.served = true;
+    return member;
+  }
   for (Engine* half : {&engine, &at(other->id)}) {  // what serves already takes requests again at once
     half->warms = half->warms && !half->offered;
     half->offered = false;
@@ -243,11 +279,26 @@ control::PlanExecutor::Member PlannedFleet::paired(std::vector<control::PlanExec
   return member;
 }
 
-void PlannedFleet::stop_all() {
-  for (auto& [id, engine] : engines_) {
-    if (engine.process) stop(InstanceId(id), now());
+void PlannedFleet::stop_all(Engines& engines) {
+  for (auto& [id, engine] : engines) {
+    if (engine.process) stop(engine);
     note(id, engine);
   }
+}
+
+/// They get no more requests; what still runs after Options::drain is cut off.
+void PlannedFleet::end_when_empty(Engines& engines) {
+  for (auto& [id, engine] : engines) {
+    if (engine.process) withdraw(engine);
+  }
+  // Of one about which the gateway does not answer nothing is known that is worth waiting for.
+  const auto busy = [this](auto& entry) {
+    Engine& engine = entry.second;
+    return engine.process && engine.process->running() && look(engine).active_requests > 0;
+  };
+  const Instant limit = now() + options_.drain;
+  while (now() < limit && std::ranges::any_of(engines, busy)) usleep(100'000);
+  stop_all(engines);
 }
 
 void PlannedFleet::leave_all() {
@@ -262,19 +313,9 @@ PlannedFleet::~PlannedFleet() {
   if (!options_.state.empty()) leave_all();
 }
 
-void PlannedFleet::end(Span drain) {
+void PlannedFleet::end() {
   tell_journal();
-  if (!options_.state.empty()) return leave_all();
-  for (auto& [id, engine] : engines_) {
-    if (engine.process) withdraw(engine);
-  }
-  // Of one about which the gateway does not answer nothing is known that is worth waiting for.
-  const auto busy = [this](auto& entry) {
-    Engine& engine = entry.second;
-    return engine.process && engine.process->running() && look(engine).active_requests > 0;
-  };
-  for (const Instant limit = now() + drain; now() < limit && std::ranges::any_of(engines_, busy);) usleep(100'000);
-  stop_all();
+  options_.state.empty() ? end_when_empty(engines_) : leave_all();
 }
 
 }  // namespace wattle::planner

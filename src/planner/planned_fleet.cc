@@ -4,10 +4,8 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 
-#include "config/engine_arguments.h"
 #include "config/fleet_check.h"
 #include "config/make_step_model.h"
 #include "config/nodes.h"
@@ -24,46 +22,9 @@ namespace {
 constexpr Span kStartLimit = Span::s(120);   ///< on top of spawn.load_s
 constexpr Span kBetweenLooks = Span::s(1);   ///< for nodes that are cut off, and for what has arrived
 constexpr std::size_t kRemembered = 1000;    ///< phase changes shown at /fleet
-constexpr std::int32_t kMostNode = 4095;     ///< as the gateway takes them
 constexpr std::size_t kMostUnsent = 10'000;  ///< records kept for a gateway that does not answer
 
 }  // namespace
-
-Result<EngineSlot> parse_slot(const std::string& text, const config::Scenario& scenario) {
-  const auto wrong =
-      bad_input("--slot " + text, "is POOL=GPU[,GPU...]@ENDPOINT[,node=N], as in 0=0,1@tcp://127.0.0.1:5557,node=1");
-  EngineSlot slot;
-  const std::size_t equals = text.find('=');
-  const std::size_t at = text.find('@');
-  if (equals == std::string::npos || at == std::string::npos || at < equals) return wrong;
-  const auto [end, code] = std::from_chars(text.data(), text.data() + equals, slot.pool);
-  if (code != std::errc() || end != text.data() + equals) return wrong;
-  if (slot.pool >= scenario.pools.size()) return bad_input("--slot " + text, "the scenario has no such [[fleet]]");
-  for (std::size_t begin = equals + 1; begin <= at;) {
-    const std::size_t comma = std::min(text.find(',', begin), at);
-    if (comma == begin) return wrong;
-    slot.gpus.push_back(text.substr(begin, comma - begin));
-    begin = comma + 1;
-  }
-  const auto wanted = static_cast<std::size_t>(scenario.pools[slot.pool].tensor_parallel);
-  if (slot.gpus.size() != wanted) {
-    return bad_input("--slot " + text, fmt::format("names {} GPUs; that [[fleet]] takes {}", slot.gpus.size(), wanted));
-  }
-  slot.fpm = text.substr(at + 1);
-  if (const std::size_t comma = slot.fpm.find(','); comma != std::string::npos) {
-    const std::string more = slot.fpm.substr(comma + 1);
-    slot.fpm.resize(comma);
-    constexpr std::string_view kNode = "node=";
-    std::int32_t node = 0;
-    const char* const last = more.data() + more.size();
-    if (!more.starts_with(kNode)) return wrong;
-    const auto [stop, bad] = std::from_chars(more.data() + kNode.size(), last, node);
-    if (bad != std::errc() || stop != last || node < 0 || node > kMostNode) return wrong;
-    slot.node = NodeId(node);
-  }
-  if (slot.fpm.empty()) return wrong;
-  return slot;
-}
 
 PlannedFleet::PlannedFleet(const config::LoadedScenario& loaded, std::vector<EngineSlot> slots, Options options)
     : loaded_(loaded),
@@ -148,11 +109,12 @@ Result<void> PlannedFleet::begin(const systems::Recipe& recipe) {
   if (!options_.state.empty()) adopt_left(mode);
   if (!scaler_->members().empty()) {
     take_over_plan();
+    if (policy == given_ && !managers_.any()) replace_outdated();
   } else {
     const auto first = first_plan(recipe, *policy);
     if (!first) return std::unexpected(first.error());
     if (auto begun = begin_first(*first, mode); !begun) {
-      stop_all();
+      stop_all(engines_);
       return begun;
     }
     if (mode == Mode::Enforce && !first->weights.empty()) {  // from the first request on, as in the simulator
@@ -198,25 +160,11 @@ InstanceId PlannedFleet::start(const control::StartOrder& order) {
                   {{"fleet", static_cast<std::int64_t>(shape)}, {"node", order.node.value()}});
     return id;
   }
-  const EngineSlot* const free = &slots_[*place];
   engine.slot = *place;
-  const auto& pool = loaded_.scenario.pools[shape];
   const auto name = fmt::format("engine-{}", id.value());
-  std::vector<std::string> words{"mock-engine",    "--json",
-                                 "--gpu",          pool.gpu,
-                                 "--llm",          loaded_.scenario.llm,
-                                 "--tp",           std::to_string(pool.tensor_parallel),
-                                 "--gpus",         fmt::format("{}", fmt::join(free->gpus, ",")),
-                                 "--fpm",          free->fpm,
-                                 "--id",           name,
-                                 "--role",         std::string(journal::name_of(pool.role)),
-                                 "--step-reports", config::step_reports_of(loaded_.scenario.measurement.telemetry),
-                                 "--load-s",       fmt::format("{}", load.seconds())};
-  const auto options = config::engine_arguments(config::engine_of(loaded_.scenario, pool));
-  words.insert(words.end(), options.begin(), options.end());
   const auto log = (std::filesystem::path(options_.logs) / (name + ".log")).string();
   const auto trace = options_.state.empty() ? std::nullopt : std::optional(trace_of(name));
-  auto child = launch::Child::start(name, words, log, trace);
+  auto child = launch::Child::start(name, engine_command(loaded_, slots_[*place], name, load), log, trace);
   if (child) {
     engine.process.emplace(std::move(*child));
   } else {
@@ -259,8 +207,9 @@ void PlannedFleet::open(InstanceId instance, Instant) {
   if (member != nullptr && member->phase != journal::Phase::Warming) at(instance).offered = true;
 }
 
-void PlannedFleet::stop(InstanceId instance, Instant) {
-  Engine& engine = at(instance);
+void PlannedFleet::stop(InstanceId instance, Instant) { stop(at(instance)); }
+
+void PlannedFleet::stop(Engine& engine) {
   withdraw(engine);
   if (engine.process) engine.process->stop(Span::s(2));
   engine.process.reset();

@@ -16,6 +16,7 @@
 #include "control/plan_executor.h"
 #include "launch/child.h"
 #include "planner/cut_off.h"
+#include "planner/engine_command.h"
 #include "planner/gateway_admin.h"
 #include "planner/given_plan.h"
 #include "planner/manager_links.h"
@@ -23,18 +24,6 @@
 #include "systems/scaling_inputs.h"
 
 namespace wattle::planner {
-
-/// Where an engine of one [[fleet]] entry may run.
-struct EngineSlot {
-  std::size_t pool = 0;
-  std::vector<std::string> gpus;
-  std::string fpm;  ///< address of its forward-pass metrics, by which agents identify engines
-  NodeId node{};
-  std::vector<std::int32_t> places = {};  ///< its GPUs' positions among those of the node; set by PlannedFleet
-};
-
-/// POOL=GPU[,GPU...]@ENDPOINT[,node=N]; POOL counts the scenario's [[fleet]] entries from 0. Errors name --slot.
-[[nodiscard]] Result<EngineSlot> parse_slot(const std::string& text, const config::Scenario& scenario);
 
 class PlannedFleet final : public control::FleetPort, public journal::Sink {
  public:
@@ -53,20 +42,24 @@ class PlannedFleet final : public control::FleetPort, public journal::Sink {
     /// it is tried again after a pause.
     Span cut_off_after = Span::s(10);
     Span cut_off_pause = Span::s(60);
+    /// How long the requests of an engine may continue that this planner ends without a plan: all at its own end
+    /// (without `state`), and a predecessor's that is on none of its slots.
+    Span drain = Span::s(10);
   };
   /// `loaded` outlives this.
   PlannedFleet(const config::LoadedScenario& loaded, std::vector<EngineSlot> slots, Options options);
   ~PlannedFleet() override;  ///< with Options::state engines continue to serve, also after an exception
 
-  /// Adopts a predecessor's engines; if there are none, starts the scenario's first fleet. A recipe that does not scale
-  /// is carried out like given(). Errors: another planner uses Options::state; engines do not come up. In the latter
-  /// case the engines started here are ended, because an incomplete first fleet must not be adopted.
+  /// Adopts a predecessor's engines, and replaces those that would be started otherwise now; if there are none, starts
+  /// the scenario's first fleet. A recipe that does not scale is carried out like given(). Errors: another planner uses
+  /// Options::state; engines do not come up. In the latter case the engines started here are ended, because an
+  /// incomplete first fleet must not be adopted.
   [[nodiscard]] Result<void> begin(const systems::Recipe& recipe);
   /// One turn: checks all engines and the gateway, and acts.
   void turn();
   /// With Options::state engines are left running for the next planner. Otherwise they get no more requests and are
-  /// ended when they are empty, or after `drain`.
-  void end(Span drain);
+  /// ended when they are empty, or after Options::drain.
+  void end();
   /// See given_plan_from_json. A successor inherits the plan. From any thread.
   [[nodiscard]] Result<void> give(const std::string& json);
   /// From any thread.
@@ -132,12 +125,17 @@ class PlannedFleet final : public control::FleetPort, public journal::Sink {
   Result<void> begin_first(const FirstPlan& first, Mode mode);
   Result<void> await_ready(InstanceId id);
   [[nodiscard]] Result<void> take_folders();
-  void stop_all();
+  using Engines = std::map<std::int32_t, Engine>;  ///< by instance id
+  void stop(Engine& engine);
+  void stop_all(Engines& engines);
+  void end_when_empty(Engines& engines);
   void leave_all();
   [[nodiscard]] Observation observed();
   [[nodiscard]] Result<Plan> read_given(const std::string& json) const;
   void adopt_left(Mode mode);
-  [[nodiscard]] std::optional<control::PlanExecutor::Member> adopt(std::int32_t id);
+  [[nodiscard]] std::optional<control::PlanExecutor::Member> adopt(std::int32_t id, Engines& without_slot);
+  [[nodiscard]] std::string outdated(Engine& engine);
+  void replace_outdated();
   void note(std::int32_t id, Engine& engine);
   [[nodiscard]] bool answers(Engine& engine);
   void look_at(const control::PlanExecutor::Member& member, InstanceId id);
@@ -169,8 +167,8 @@ class PlannedFleet final : public control::FleetPort, public journal::Sink {
   CutOffs cut_offs_;
   Instant next_look_;  ///< next check for cut-off nodes and for arrivals
   Instant begin_;
-  std::int32_t next_ = 0;                   ///< instance id
-  std::map<std::int32_t, Engine> engines_;  ///< by instance id; ended ones until the journal has their end
+  std::int32_t next_ = 0;  ///< instance id
+  Engines engines_;        ///< ended ones until the journal has their end
   std::unique_ptr<control::PlanExecutor> scaler_;
   std::optional<std::vector<std::int64_t>> arrived_;  ///< by class, as last reported by the gateway
   TurnedOut turned_out_;                              ///< likewise

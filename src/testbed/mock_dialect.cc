@@ -58,31 +58,32 @@ Wording::Wording(Dialect dialect, bool chat, std::string_view id, std::string_vi
                       chat ? "chat.completion.chunk" : "text_completion", created, json(model_).dump());
 }
 
-std::string Wording::chunk(std::string_view delta, std::string_view finish) const {
+std::string Wording::chunk(std::int32_t choice, std::string_view delta, std::string_view finish) const {
   const std::string_view more = dialect_ == Dialect::Vllm && finish != "null" ? R"(,"stop_reason":null)" : "";
-  return fmt::format(R"({}{{"index":0,{},"logprobs":null,"finish_reason":{}{}}}]}}{})", head_, delta, finish, more,
-                     "\n\n");
+  return fmt::format(R"({}{{"index":{},{},"logprobs":null,"finish_reason":{}{}}}]}}{})", head_, choice, delta, finish,
+                     more, "\n\n");
 }
 
 std::string Wording::opening() const {
   if (!chat_) return "";
   const char* content = dialect_ == Dialect::LlamaCpp ? "null" : "\"\"";
-  return chunk(fmt::format(R"("delta":{{"role":"assistant","content":{}}})", content), "null");
+  return chunk(0, fmt::format(R"("delta":{{"role":"assistant","content":{}}})", content), "null");
 }
 
-std::string Wording::token(std::string_view text, const char* last) const {
+std::string Wording::token(std::string_view text, const char* last, std::int32_t choice) const {
   const std::string finish = last != nullptr && dialect_ == Dialect::Vllm ? fmt::format("\"{}\"", last) : "null";
-  return chunk(chat_ ? fmt::format(R"("delta":{{"content":"{}"}})", text) : fmt::format(R"("text":"{}")", text),
+  return chunk(choice, chat_ ? fmt::format(R"("delta":{{"content":"{}"}})", text) : fmt::format(R"("text":"{}")", text),
                finish);
 }
 
-std::string Wording::closing(const char* finish_reason, const Usage* usage) const {
-  std::string tail;
-  if (dialect_ != Dialect::Vllm) {
-    tail += chunk(chat_ ? R"("delta":{})" : R"("text":"")", fmt::format("\"{}\"", finish_reason));
-  }
-  if (usage != nullptr) tail += head_ + "],\"usage\":" + usage->json().dump() + "}\n\n";
-  return tail + "data: [DONE]\n\n";
+std::string Wording::end_of(std::int32_t choice, const char* finish_reason) const {
+  if (dialect_ == Dialect::Vllm) return "";
+  return chunk(choice, chat_ ? R"("delta":{})" : R"("text":"")", fmt::format("\"{}\"", finish_reason));
+}
+
+std::string Wording::closing(const Usage* usage) const {
+  const std::string counts = usage != nullptr ? head_ + "],\"usage\":" + usage->json().dump() + "}\n\n" : "";
+  return counts + "data: [DONE]\n\n";
 }
 
 std::string Wording::broken(std::string_view message) const {
@@ -92,8 +93,8 @@ std::string Wording::broken(std::string_view message) const {
   return event;
 }
 
-json Wording::whole(std::string_view text, const char* finish_reason, const Usage& usage) const {
-  json choice = {{"index", 0}, {"logprobs", json()}, {"finish_reason", finish_reason}};
+json Wording::choice(std::int32_t index, std::string_view text, const char* finish_reason) const {
+  json choice = {{"index", index}, {"logprobs", json()}, {"finish_reason", finish_reason}};
   if (dialect_ == Dialect::Vllm) choice["stop_reason"] = json();
   if (chat_) {
     choice["message"] = {{"role", "assistant"}, {"content", text}};
@@ -101,12 +102,13 @@ json Wording::whole(std::string_view text, const char* finish_reason, const Usag
   } else {
     choice["text"] = text;
   }
-  return {{"id", id_},
-          {"object", chat_ ? "chat.completion" : "text_completion"},
-          {"created", created_},
-          {"model", model_},
-          {"choices", json::array({choice})},
-          {"usage", usage.json()}};
+  return choice;
+}
+
+json Wording::whole(const json& choices, const Usage& usage) const {
+  return {{"id", id_},           {"object", chat_ ? "chat.completion" : "text_completion"},
+          {"created", created_}, {"model", model_},
+          {"choices", choices},  {"usage", usage.json()}};
 }
 
 }  // namespace wattle::testbed

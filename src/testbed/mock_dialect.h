@@ -40,16 +40,19 @@ class Wording {
 
   /// The chunk before the first token.
   [[nodiscard]] std::string opening() const;
-  /// `last`: the finish reason where this is the last token; else null.
-  [[nodiscard]] std::string token(std::string_view text, const char* last) const;
-  /// The chunks after the last token. `usage`: null if not requested.
-  [[nodiscard]] std::string closing(const char* finish_reason, const Usage* usage) const;
+  /// `last`: the finish reason where this is the choice's last token; else null.
+  [[nodiscard]] std::string token(std::string_view text, const char* last, std::int32_t choice = 0) const;
+  /// The chunk after a choice's last token; empty for vLLM.
+  [[nodiscard]] std::string end_of(std::int32_t choice, const char* finish_reason) const;
+  /// The chunks after the last choice. `usage`: null if not requested.
+  [[nodiscard]] std::string closing(const Usage* usage) const;
   /// The rest of a stream whose engine has died.
   [[nodiscard]] std::string broken(std::string_view message) const;
-  [[nodiscard]] nlohmann::json whole(std::string_view text, const char* finish_reason, const Usage& usage) const;
+  [[nodiscard]] nlohmann::json choice(std::int32_t index, std::string_view text, const char* finish_reason) const;
+  [[nodiscard]] nlohmann::json whole(const nlohmann::json& choices, const Usage& usage) const;
 
  private:
-  [[nodiscard]] std::string chunk(std::string_view delta, std::string_view finish) const;
+  [[nodiscard]] std::string chunk(std::int32_t choice, std::string_view delta, std::string_view finish) const;
   Dialect dialect_ = Dialect::Vllm;
   bool chat_ = false;
   std::string id_;

@@ -19,8 +19,6 @@ using nlohmann::json;
 
 namespace {
 
-/// Every token is this text: the engine computes times, not language.
-constexpr std::string_view kWord = " watt";
 constexpr std::size_t kBytesPerToken = 4;
 constexpr std::string_view kDead = "EngineCore encountered an issue. See stack trace (above) for the root cause.";
 
@@ -54,21 +52,13 @@ std::string text_of(const json& value) {
   return text;
 }
 
-/// SGLang's --disaggregation-bootstrap-port, where a request says none.
-constexpr std::int64_t kBootstrapPort = 8998;
-
-/// Whole number under a key, `missing` where there is none; -1 when it is something else or below 1.
-std::int64_t positive(const json& body, const char* key, std::int64_t missing) {
-  const auto found = body.find(key);
-  if (found == body.end() || found->is_null()) return missing;
-  if (!found->is_number_integer()) return -1;
-  const auto value = found->get<std::int64_t>();
-  return value >= 1 && value <= (1 << 30) ? value : -1;
-}
-
-bool flag(const json& body, const char* key) {
-  const auto found = body.find(key);
-  return found != body.end() && found->is_boolean() && found->get<bool>();
+/// A list of texts, or of lists of token ids, is several prompts.
+std::vector<const json*> prompts_of(const json& prompt, bool chat) {
+  const auto is_prompt = [](const json& one) { return one.is_string() || one.is_array(); };
+  if (chat || !prompt.is_array() || prompt.empty() || !std::ranges::all_of(prompt, is_prompt)) return {&prompt};
+  std::vector<const json*> all;
+  for (const json& one : prompt) all.push_back(&one);
+  return all;
 }
 
 bool wants_usage(const json& body) {
@@ -81,6 +71,19 @@ bool wants_usage(const json& body) {
 void MockApi::refuse(const std::shared_ptr<net::Exchange>& exchange, int status, const std::string& message,
                      const std::string& param, const std::string& extra_headers) const {
   exchange->respond(status, kJson, error_body(options_.dialect, {status, message, param}), extra_headers);
+}
+
+std::int64_t positive(const json& body, const char* key, std::int64_t missing) {
+  const auto found = body.find(key);
+  if (found == body.end() || found->is_null()) return missing;
+  if (!found->is_number_integer()) return -1;
+  const auto value = found->get<std::int64_t>();
+  return value >= 1 && value <= (1 << 30) ? value : -1;
+}
+
+bool flag(const json& body, const char* key) {
+  const auto found = body.find(key);
+  return found != body.end() && found->is_boolean() && found->get<bool>();
 }
 
 std::optional<std::string> text_under(const json& body, const char* key) {
@@ -170,11 +173,9 @@ void MockApi::die() {
     Completion& completion = *found->second;
     if (completion.gone) continue;
     completion.gone = true;
-    if (completion.stream && completion.sent > 0) {
-      completion.exchange->write(completion.words.broken(kDead));
-      completion.exchange->finish();
-    } else {
-      refuse(completion.exchange, 500, std::string(kDead));
+    if (completion.reply->close()) {
+      completion.reply->begun() ? completion.reply->broken(kDead)
+                                : refuse(completion.exchange, 500, std::string(kDead));
     }
     client_gone(tag);
   }
@@ -213,8 +214,53 @@ void MockApi::completion(const std::shared_ptr<net::Exchange>& exchange, bool ch
     return bad(fmt::format("Token id {} is out of vocabulary", id), source);
   }
 
+  std::vector<std::unique_ptr<Completion>> all;
+  const auto prompts = prompts_of(*prompt, chat);
+  for (std::size_t i = 0; i < prompts.size(); ++i) {
+    auto made = read_prompt(*exchange, body, *prompts[i], chat);
+    if (!made) return bad(made.error().message, made.error().param.c_str());
+    const MockError wrong = read_hand_over(body, i, prompts.size(), **made);
+    if (!wrong.message.empty()) return bad(wrong.message, wrong.param.c_str());
+    all.push_back(std::move(*made));
+  }
+  const std::string id = fmt::format("{}-{}-{}", chat ? "chatcmpl" : "cmpl", options_.engine_id, next_id_++);
+  const std::string request_id(exchange->headers().get("x-request-id"));
+  const auto reply =
+      std::make_shared<MockReply>(exchange, Wording(options_.dialect, chat, id, options_.model, wall_seconds()),
+                                  all.size(), flag(body, "stream"), wants_usage(body));
+  std::vector<engine::Tag> tags;
+  for (auto& one : all) {
+    one->exchange = exchange;
+    one->reply = reply;
+    one->choice = tags.size();
+    one->tag = next_tag_++;
+    one->id = id;
+    one->request_id = request_id.empty() ? id : request_id;
+    tags.push_back(one->tag);
+  }
+  exchange->on_gone([this, tags, alive = alive_] {
+    // Not from within the engine: it may be the very write of a token that finds the client gone.
+    loop_.post([this, tags, alive] {
+      for (const engine::Tag tag : tags) {
+        if (*alive) client_gone(tag);
+      }
+    });
+  });
+  for (auto& one : all) {
+    const bool fetches = (!one->pull_id.empty() || !one->room.empty()) && one->pull_port != 0;
+    fetches ? fetch_kv(std::move(one)) : start(std::move(one));
+  }
+}
+
+/// One prompt of a request, and how much is computed for it.
+std::expected<std::unique_ptr<MockApi::Completion>, MockError> MockApi::read_prompt(const net::Exchange& exchange,
+                                                                                    const json& body,
+                                                                                    const json& prompt, bool chat) {
+  const auto bad = [](std::string what, const char* param) {
+    return std::unexpected(MockError{400, std::move(what), param});
+  };
   auto completion = std::make_unique<Completion>();
-  const std::string text = text_of(*prompt);
+  const std::string text = text_of(prompt);
   const auto tokens = static_cast<std::int64_t>((text.size() + 3) / kBytesPerToken);
   const std::int64_t room = options_.max_model_tokens - tokens;
   std::int64_t cap = positive(body, "max_completion_tokens",
@@ -222,7 +268,7 @@ void MockApi::completion(const std::shared_ptr<net::Exchange>& exchange, bool ch
   if (cap < 0) return bad("takes a whole number above 0", "max_tokens");
   std::int64_t output = positive(body, "wattle_output_tokens", 0);
   if (output < 0) return bad("takes a whole number above 0", "wattle_output_tokens");
-  if (const auto hint = exchange->headers().get("x-wattle-output-tokens"); output == 0 && !hint.empty()) {
+  if (const auto hint = exchange.headers().get("x-wattle-output-tokens"); output == 0 && !hint.empty()) {
     const auto [end, error] = std::from_chars(hint.data(), hint.data() + hint.size(), output);
     if (error != std::errc() || end != hint.data() + hint.size() || output < 1) {
       return bad("takes a whole number above 0", "x-wattle-output-tokens");
@@ -235,62 +281,15 @@ void MockApi::completion(const std::shared_ptr<net::Exchange>& exchange, bool ch
                              static_cast<std::int32_t>(output))) {
     return bad(fmt::format("{} prompt and {} output tokens do not fit here (context {} tokens)", tokens, output,
                            options_.max_model_tokens),
-               source);
+               chat ? "messages" : "prompt");
   }
-  completion->exchange = exchange;
-  completion->tag = next_tag_++;
   completion->chat = chat;
-  completion->id = fmt::format("{}-{}-{}", chat ? "chatcmpl" : "cmpl", options_.engine_id, next_id_++);
-  completion->request_id = exchange->headers().get("x-request-id").empty()
-                               ? completion->id
-                               : std::string(exchange->headers().get("x-request-id"));
-  completion->stream = flag(body, "stream");
-  completion->include_usage = wants_usage(body);
   completion->content = text_blocks(text, text.size());
   completion->prompt = static_cast<std::int32_t>(std::max<std::int64_t>(tokens, 1));
   completion->output = static_cast<std::int32_t>(output);
   completion->max_tokens = static_cast<std::int32_t>(cap);
   completion->arrival = completion->last = net::steady_now();
-  completion->words = Wording(options_.dialect, chat, completion->id, options_.model, wall_seconds());
-
-  const auto kv = body.find("kv_transfer_params");
-  if (kv != body.end() && kv->is_object()) {
-    if (flag(*kv, "do_remote_decode") && options_.role == Role::Prefill) completion->to_be_pulled = true;
-    if (flag(*kv, "do_remote_prefill") && options_.role != Role::Prefill) {
-      const auto host = text_under(*kv, "remote_host");
-      const auto id = text_under(*kv, "remote_request_id");
-      if (!host || !id) return bad("needs remote_host and remote_request_id as strings", "kv_transfer_params");
-      completion->pull_host = *host;
-      const auto port = positive(*kv, "remote_port", 0);
-      completion->pull_port = static_cast<std::uint16_t>(port > 0 && port < 65536 ? port : 0);
-      completion->pull_id = *id;
-    }
-  }
-  if (const auto meeting = body.find("bootstrap_room"); meeting != body.end() && options_.role != Role::Colocated) {
-    const auto host = body.find("bootstrap_host");
-    const auto port = positive(body, "bootstrap_port", kBootstrapPort);
-    if (!meeting->is_number_unsigned() || host == body.end() || !host->is_string() || port < 1 || port > 65535) {
-      return bad("needs bootstrap_host, bootstrap_port (or null) and bootstrap_room", "bootstrap_room");
-    }
-    completion->room = meeting->dump();
-    if (options_.role == Role::Prefill) {
-      completion->to_be_pulled = true;
-    } else {
-      completion->pull_host = host->get<std::string>();
-      completion->pull_port = static_cast<std::uint16_t>(port);
-    }
-  }
-  exchange->on_gone([this, tag = completion->tag, alive = alive_] {
-    // Not from within the engine: it may be the very write of a token that finds the client gone.
-    loop_.post([this, tag, alive] {
-      if (*alive) client_gone(tag);
-    });
-  });
-  if ((!completion->pull_id.empty() || !completion->room.empty()) && completion->pull_port != 0) {
-    fetch_kv(std::move(completion));
-  } else {
-    start(std::move(completion));
-  }
+  return completion;
 }
 
 void MockApi::client_gone(engine::Tag tag) {
@@ -343,13 +342,9 @@ void MockApi::send_token(Completion& completion) {
   completion.last = now;
   ++completion.sent;
   ++metrics_.generation_tokens;
-  if (!completion.stream || completion.gone) return;
-  if (completion.sent == 1) {
-    completion.exchange->begin(200, "text/event-stream; charset=utf-8", "Cache-Control: no-cache\r\n");
-    completion.exchange->write(completion.words.opening());
-  }
-  const char* last = completion.sent == completion.output ? completion.finish_reason() : nullptr;
-  completion.exchange->write(completion.words.token(kWord, last));
+  if (completion.gone) return;
+  completion.reply->token(completion.choice,
+                          completion.sent == completion.output ? completion.finish_reason() : nullptr);
 }
 
 void MockApi::on_token(engine::Tag tag) {
@@ -436,16 +431,7 @@ void MockApi::finish(engine::Tag tag) {
   metrics_.prompt.add(completion->prompt);
   metrics_.generation.add(completion->sent);
   if (completion->gone) return;
-  if (completion->stream) {
-    const Usage usage = completion->usage();
-    completion->exchange->write(completion->words.closing(reason, completion->include_usage ? &usage : nullptr));
-    completion->exchange->finish();
-    return;
-  }
-  std::string text;
-  for (std::int32_t i = 0; i < completion->sent; ++i) text += kWord;
-  completion->exchange->respond(200, kJson, completion->words.whole(text, reason, completion->usage()).dump(),
-                                load_report(*completion->exchange));
+  completion->reply->finished(completion->choice, reason, completion->usage(), load_report(*completion->exchange));
 }
 
 }  // namespace wattle::testbed

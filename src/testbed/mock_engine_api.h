@@ -2,7 +2,10 @@
 // OpenAI's API in front of a RealTimeEngine, as vLLM serves it: completions, chat, models, health, metrics, and both
 // sides of two prefill/decode contracts: vLLM's NIXL pull (kv_transfer_params) and SGLang's bootstrap (bootstrap_room),
 // for which our own port is the bootstrap server. All on one loop.
+#include <cstddef>
+#include <expected>
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <unordered_map>
 
@@ -57,6 +60,12 @@ class MockApi final : public RealTimeEngine::Listener {
   struct Completion;
   class Pull;
   void completion(const std::shared_ptr<net::Exchange>& exchange, bool chat);
+  [[nodiscard]] std::expected<std::unique_ptr<Completion>, MockError> read_prompt(const net::Exchange& exchange,
+                                                                                  const nlohmann::json& body,
+                                                                                  const nlohmann::json& prompt,
+                                                                                  bool chat);
+  [[nodiscard]] MockError read_hand_over(const nlohmann::json& body, std::size_t prompt, std::size_t prompts,
+                                         Completion& completion) const;
   void pull(const std::shared_ptr<net::Exchange>& exchange);
   void start(std::unique_ptr<Completion> completion);
   /// `extra_headers` are complete lines, each ended by CRLF.

@@ -8,23 +8,25 @@
 #include <string_view>
 
 #include "testbed/mock_engine_api.h"
+#include "testbed/mock_reply.h"
 
 namespace wattle::testbed {
 
-inline constexpr std::string_view kJson = "application/json";
-
+/// Whole number under a key, `missing` where there is none; -1 when it is something else or below 1.
+std::int64_t positive(const nlohmann::json& body, const char* key, std::int64_t missing);
+bool flag(const nlohmann::json& body, const char* key);
 /// Text under a key, empty where there is none or null; nothing when it is something else.
 std::optional<std::string> text_under(const nlohmann::json& body, const char* key);
 
-/// One request from its body to its last byte.
+/// One prompt from its body to its last byte.
 struct MockApi::Completion {
   std::shared_ptr<net::Exchange> exchange;
   engine::Tag tag = 0;
   std::string id;
   std::string request_id;
   bool chat = false;
-  bool stream = false;
-  bool include_usage = false;
+  std::shared_ptr<MockReply> reply;
+  std::size_t choice = 0;
   bool gone = false;
   bool to_be_pulled = false;  ///< prefill leg: its KV waits for the decode instance
   bool kv_ready = false;
@@ -36,7 +38,6 @@ struct MockApi::Completion {
   std::int32_t sent = 0;
   Instant arrival;
   Instant last;
-  Wording words;
   std::string pull_host;
   std::uint16_t pull_port = 0;
   std::string pull_id;

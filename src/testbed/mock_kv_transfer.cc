@@ -13,8 +13,51 @@ namespace wattle::testbed {
 using nlohmann::json;
 
 namespace {
+/// SGLang's --disaggregation-bootstrap-port, where a request says none.
+constexpr std::int64_t kBootstrapPort = 8998;
+
 std::string room_key(const std::string& room) { return "room " + room; }
 }  // namespace
+
+/// Where the KV of one of a request's prompts is handed over. An error without text: nothing is wrong.
+MockError MockApi::read_hand_over(const json& body, std::size_t prompt, std::size_t prompts,
+                                  Completion& completion) const {
+  const auto kv = body.find("kv_transfer_params");
+  if (kv != body.end() && kv->is_object()) {
+    const bool away = flag(*kv, "do_remote_decode") && options_.role == Role::Prefill;
+    const bool here = flag(*kv, "do_remote_prefill") && options_.role != Role::Prefill;
+    if ((away || here) && prompts > 1) return {400, "hand over the KV of one prompt", "kv_transfer_params"};
+    completion.to_be_pulled = away;
+    if (here) {
+      const auto host = text_under(*kv, "remote_host");
+      const auto id = text_under(*kv, "remote_request_id");
+      if (!host || !id) return {400, "needs remote_host and remote_request_id as strings", "kv_transfer_params"};
+      completion.pull_host = *host;
+      const auto port = positive(*kv, "remote_port", 0);
+      completion.pull_port = static_cast<std::uint16_t>(port > 0 && port < 65536 ? port : 0);
+      completion.pull_id = *id;
+    }
+  }
+  if (!body.contains("bootstrap_room") || options_.role == Role::Colocated) return {400, "", ""};
+  json own;  // of several prompts each has its own
+  for (const char* key : {"bootstrap_host", "bootstrap_port", "bootstrap_room"}) {
+    const json all = body.value(key, json());
+    own[key] = prompts > 1 && all.is_array() && all.size() == prompts ? all[prompt] : all;
+  }
+  const json& room = own["bootstrap_room"];
+  const auto port = positive(own, "bootstrap_port", kBootstrapPort);
+  if (!room.is_number_unsigned() || !own["bootstrap_host"].is_string() || port < 1 || port > 65535) {
+    return {400, "needs bootstrap_host, bootstrap_port (or null) and bootstrap_room", "bootstrap_room"};
+  }
+  completion.room = room.dump();
+  if (options_.role == Role::Prefill) {
+    completion.to_be_pulled = true;
+  } else {
+    completion.pull_host = own["bootstrap_host"].get<std::string>();
+    completion.pull_port = static_cast<std::uint16_t>(port);
+  }
+  return {400, "", ""};
+}
 
 /// The decode side's question for the KV of one request; the prefill side answers when the transfer is over.
 class MockApi::Pull final : public net::ResponseHandler {
@@ -54,6 +97,7 @@ void MockApi::kv_arrived(std::shared_ptr<Completion> completion, bool ok) {
   fetching_.erase(completion->tag);
   if (!ok && !completion->room.empty()) {  // SGLang has nothing to fall back on
     ++metrics_.rejected;
+    if (!completion->reply->close()) return;
     return refuse(completion->exchange, 500, "KV transfer failed: the prefill side did not deliver");
   }
   completion->kv_ready = ok;  // not there: recompute, as vLLM's kv_load_failure_policy does
@@ -149,8 +193,8 @@ void MockApi::give_up_kv(engine::Tag tag, const char* why) {
   } else {
     engine_->cancel(tag);
   }
-  if (completion->gone) return;
-  if (completion->stream && completion->sent > 0) {
+  if (completion->gone || !completion->reply->close()) return;
+  if (completion->reply->begun()) {
     completion->exchange->drop();
   } else {
     refuse(completion->exchange, 500, why);

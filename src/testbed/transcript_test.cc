@@ -133,7 +133,7 @@ TEST(Wording, IsShapedAsTheRecordedEngines) {
       for (std::int32_t t = 1; t <= tokens; ++t) ours += words.token(" watt", t == tokens ? "length" : nullptr);
       const Usage usage{5, tokens};
       const bool apart = chat || dialect == Dialect::Vllm;  // llama.cpp's completions have it with the finish reason
-      ours += words.closing("length", apart ? &usage : nullptr);
+      ours += words.end_of(0, "length") + words.closing(apart ? &usage : nullptr);
       const Stream mine = read_stream(ours);
       ASSERT_EQ(mine.chunks.size(), theirs.chunks.size()) << engine << ours;
       EXPECT_EQ(mine.tokens, theirs.tokens) << engine;

@@ -6,6 +6,7 @@ import json
 import threading
 import time
 import urllib.parse
+import urllib.request
 
 from processes import PATIENCE_S, Processes, eventually, get, metric, post, scratch
 
@@ -30,6 +31,21 @@ def api(url: str) -> None:
     status, answer = post(url + "/v1/completions", {"prompt": "abc", "max_tokens": 50}, {"X-Wattle-Output-Tokens": "5"})
     assert answer["usage"]["completion_tokens"] == 5, answer
 
+    # Several prompts: a choice each, and one usage.
+    for prompts in (["x" * 8, "y" * 40], [[1, 2], [3] * 10]):
+        several = {"prompt": prompts, "max_tokens": 6, "ignore_eos": True}
+        status, answer = post(url + "/v1/completions", several)
+        assert status == 200 and [c["index"] for c in answer["choices"]] == [0, 1], answer
+        assert all(c["text"] == " watt" * 6 and c["finish_reason"] == "length" for c in answer["choices"]), answer
+        assert (answer["usage"]["prompt_tokens"], answer["usage"]["completion_tokens"]) == (12, 12), answer
+        chunks = streamed(url, {**several, "stream": True, "stream_options": {"include_usage": True}})
+        for index in (0, 1):
+            own = [c for chunk in chunks for c in chunk["choices"] if c["index"] == index]
+            assert "".join(c["text"] for c in own) == " watt" * 6, chunks
+            assert [c["finish_reason"] for c in own] == [None] * 5 + ["length"], chunks
+        assert chunks[-1]["usage"]["total_tokens"] == 24, chunks[-1]
+    assert len({c["id"] for c in chunks}) == 1, chunks
+
     for body, wanted in ((b"{", 400), (b"[]", 400), ({"prompt": "x", "model": "other"}, 404), ({"max_tokens": 3}, 400),
                          ({"prompt": "x", "n": 2}, 400), ({"prompt": "x", "max_tokens": 0}, 400),
                          ({"prompt": "x", "max_tokens": "many"}, 400),
@@ -46,7 +62,16 @@ def api(url: str) -> None:
                  "prompt_tokens_total", "num_preemptions_total", "time_to_first_token_seconds_count",
                  "inter_token_latency_seconds_count", "e2e_request_latency_seconds_count"):
         metric(url, "vllm:" + name)
-    assert metric(url, "vllm:generation_tokens_total") == 15
+    assert metric(url, "vllm:generation_tokens_total") == 15 + 4 * 12
+
+
+def streamed(url: str, body: dict) -> list[dict]:
+    """The chunks of a stream before its [DONE]."""
+    request = urllib.request.Request(url + "/v1/completions", json.dumps(body).encode(), {"Content-Type": "application/json"})
+    with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
+        events = [line[6:] for line in answer.read().decode().splitlines() if line.startswith("data: ")]
+    assert events[-1] == "[DONE]", events
+    return [json.loads(event) for event in events[:-1]]
 
 
 def load_report(processes: Processes, url: str) -> None:
@@ -127,6 +152,11 @@ def hand_over(prefill: str, decode: str) -> None:
     # The number of steps distinguishes a transfer from a recomputation: here no prompt step ran at all.
     assert metric(decode, "wattle_mock_engine_steps_total") == 19
 
+    # One hand-over has the KV of one prompt.
+    for url, kv in ((prefill, ask), (decode, params)):
+        status, answer = post(url + "/v1/completions", {**original, "prompt": ["a", "b"], "kv_transfer_params": kv})
+        assert status == 400 and answer["error"]["param"] == "kv_transfer_params", answer
+
     # Malformed requests are refused, and the engine continues.
     for wrong in ({"remote_host": 5}, {"remote_request_id": 7}, {"remote_host": ["127.0.0.1"]}):
         status, answer = post(decode + "/v1/completions", dict(original, kv_transfer_params={**params, **wrong}), same)
@@ -161,6 +191,21 @@ def meet(prefill: str, decode: str) -> None:
         assert legs[decode][0] == 200 and legs[decode][1]["usage"]["completion_tokens"] == 20, legs
         eventually("the KV is freed", lambda: held() == 0)
     assert metric(decode, "wattle_mock_engine_steps_total") == steps + 2 * 19, "no prompt is computed twice"
+
+    # Several prompts meet in a room each.
+    batch = {**body, "prompt": [[5] * 100, [6] * 200], "bootstrap_room": [21, 22], "bootstrap_host": ["127.0.0.1"] * 2,
+             "bootstrap_port": [port, port]}
+    legs = {}
+    threads = [threading.Thread(target=lambda url=url: legs.__setitem__(url, post(url + "/v1/completions", batch)))
+               for url in (prefill, decode)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert legs[prefill][0] == legs[decode][0] == 200, legs
+    assert legs[decode][1]["usage"]["completion_tokens"] == 40 and len(legs[decode][1]["choices"]) == 2, legs
+    eventually("the KV of both is freed", lambda: held() == 0)
+    assert post(decode + "/v1/completions", {**batch, "bootstrap_room": [23]})[0] == 400
 
     # A single leg waits; when it is cancelled, the other side is notified at once.
     def alone(url: str, room: int) -> http.client.HTTPConnection:
