@@ -8,9 +8,9 @@ import time
 
 PERIOD_S = 0.005
 WORK_S = 0.0002  # CPU time per wake-up: waiting for a core counts as late, too
-# The engines' iterations take 10 to 60 ms and the tolerances are 3 to 5 %: delays of this size are of theirs.
-LATE_MEAN_MS = 0.5
-LATE_P99_MS = 10.0
+# An idle host has a mean of 0.18 ms and a p99 of 0.9; with 0.3 ms, engines' energy was already 5 % higher, their tolerance.
+LATE_MEAN_MS = 0.25
+LATE_P99_MS = 2.0
 ATTEMPTS = 3
 SKIPPED = 77  # SKIP_RETURN_CODE
 

@@ -17,6 +17,10 @@ constexpr double kClearly = 1.05;
 /// How much stricter the price becomes with each late request: with 1 % more late requests than allowed, 1,000 requests
 /// lower late_tokens by a fifth (docs/decisions/0038).
 constexpr double kStricterEach = 0.02;
+/// As many times more where recent requests, so many that kRecentLate of them may be late, were late more or less often
+/// than chance explains: by the excess in standard deviations (docs/decisions/0059).
+constexpr double kMostTimes = 5.0;
+constexpr double kRecentLate = 15.0;
 /// First late_tokens falls, to exp(-4) of its value; then the price's floor rises over as many stages.
 constexpr double kStages = 4.0;
 
@@ -152,8 +156,14 @@ void EcoFreq::finished(ClassId request_class, std::int64_t requests, std::int64_
   const auto c = static_cast<std::size_t>(std::max(request_class.value(), 0));
   const auto& of = options_.late_requests_of;
   const double allowed = c < of.size() ? of[c] : options_.late_requests;
-  const double more = static_cast<double>(late) - allowed * static_cast<double>(requests);
-  stricter_ = std::clamp(stricter_ + kStricterEach * more, 0.0, 2.0 * kStages);
+  const double may_be_late = allowed * static_cast<double>(requests);
+  const double more = static_cast<double>(late) - may_be_late;
+  const double kept = std::exp(-may_be_late / kRecentLate);
+  recent_may_ = recent_may_ * kept + may_be_late;
+  recent_more_ = recent_more_ * kept + more;
+  const double deviations = std::abs(recent_more_) / std::sqrt(std::max(recent_may_, 1.0));
+  const double step = kStricterEach * std::clamp(deviations, 1.0, kMostTimes);
+  stricter_ = std::clamp(stricter_ + step * more, 0.0, 2.0 * kStages);
   hold_price();
 }
 

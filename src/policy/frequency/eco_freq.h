@@ -89,7 +89,8 @@ struct EcoFreqOptions {
 /// for steps with prompts to be raised in time (TimePrice), and raises start no `dwell`.
 ///
 /// late_requests: feedback from finished requests (finished()). While more than this share miss an objective,
-/// first late_tokens is lowered and then the price of time raised, up to max(F); while fewer do, both return.
+/// first late_tokens is lowered and then the price of time raised, up to max(F); while fewer do, both return: the
+/// faster, the less chance explains it.
 /// Predictions of gaps and first tokens do not say which requests they belong to.
 ///
 /// window (an ablation of the papers): the first decision of a window stands until the window ends, even if the
@@ -166,6 +167,8 @@ class EcoFreq final : public FrequencyPolicy {
   std::optional<PrefillLoad> prefill_load_;
   std::optional<Newcomers> newcomers_;
   double stricter_ = 0.0;                     ///< see kStages
+  double recent_may_ = 0.0;                   ///< of recent requests, those that may be late
+  double recent_more_ = 0.0;                  ///< and how many more were
   Instant waiting_since_ = Instant::never();  ///< no waiting request arrived earlier
   Wish held_{};                               ///< the newest priced wish, valid for held_requests_
   std::int32_t held_requests_ = 0;            ///< number of decodes, without prompts, that it is for; 0: invalid

@@ -197,14 +197,17 @@ TEST(PricedEcoFreq, WhileRequestsMissTheirObjectivesLessIsSaved) {
   const auto model = typical();
   const CubicPower power;
   const Beliefs beliefs{&model, &power};
-  const auto clock_after = [&](double late_requests, int late, int in_time, std::vector<double> of_class = {}) {
+  const auto clock_after = [&](double late_requests, int late, int in_time, std::vector<double> of_class = {},
+                               int times = 1) {
     auto priced = options();
     priced.late_tokens = 0.5;
     priced.late_requests = late_requests;
     priced.late_requests_of = std::move(of_class);
     Asked policy(priced, beliefs);
-    policy.finished(late, late);
-    policy.finished(in_time, 0);
+    for (int i = 0; i < times; ++i) {
+      policy.finished(late, late);
+      policy.finished(in_time, 0);
+    }
     const Instant now = warmed_up(policy, beliefs);
     InstanceView both = decoding(100, 100'000, now);  // no clock keeps these gaps: the price decides
     both.step.shape.prefill_requests = 1;
@@ -217,6 +220,9 @@ TEST(PricedEcoFreq, WhileRequestsMissTheirObjectivesLessIsSaved) {
   EXPECT_EQ(clock_after(0.0, 1'000, 0), kLow) << "nobody listens";
   EXPECT_EQ(clock_after(0.1, 1'000, 0, {1.0}), kLow) << "no instance keeps any of this class";
   EXPECT_EQ(clock_after(0.1, 1'000, 100, {0.1, 1.0}), kHigh) << "of another class";
+  EXPECT_EQ(clock_after(0.01, 1, 99, {}, 30), kLow) << "as many as may be";
+  EXPECT_EQ(clock_after(0.01, 4, 96, {}, 30), kHigh) << "four times as many are no chance";
+  EXPECT_EQ(clock_after(0.01, 2, 98, {}, 3), kLow) << "three more may be";
 }
 
 TEST(PricedEcoFreq, AStepLeavesTimeForWhoComesWhileItRuns) {
