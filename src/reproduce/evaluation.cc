@@ -99,6 +99,9 @@ void append(const Section& section, nlohmann::ordered_json& object) {
     object["marks"].push_back(
         {{"name", target.name}, {"target", target.wanted}, {"value", target.value}, {"met", target.met}});
   }
+  for (const auto& [reason, lines] : section.left_out) {
+    object["left_out"].push_back({{"reason", reason}, {"lines", lines}});
+  }
 }
 
 }  // namespace wattle::reproduce

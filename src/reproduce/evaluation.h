@@ -95,7 +95,8 @@ struct PublishedFile {
 void print(const Section& section);
 /// All sections as one self-contained page.
 [[nodiscard]] std::string html(std::string_view system, std::span<const Section> sections);
-/// Appends the section's rows and targets to the arrays "rows" and "marks" (the name its readers know) of `object`.
+/// Appends the section's rows and targets to the arrays "rows" and "marks" (the name its readers know) of `object`;
+/// what was left out, if anything was, to "left_out".
 void append(const Section& section, nlohmann::ordered_json& object);
 
 }  // namespace wattle::reproduce

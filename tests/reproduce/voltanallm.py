@@ -83,11 +83,13 @@ check(few["left_out/llama-3.1-8b/cpu_per_step"] in (0, 4, 8, 12, 16), few)
 
 for text, system, says in ((None, "voltanallm", "WATTLE_DATA"), (HEADER + ROWS, "voltana", "known: "),
                            (HEADER + ROWS.replace("ShareGPT,5,v", "ShareGPT,x,v"), "voltanallm", ".csv:3"),
-                           (HEADER + ROWS.replace("voltana,", "volta,"), "voltanallm", ".csv:3"),
                            (HEADER + ROWS.replace("99.8", "998"), "voltanallm", ".csv:3"),
                            ("model,rps\n", "voltanallm", ".csv")):
     refused = reproduce(text, system)
     check(refused.returncode == 2 and says in refused.stderr, (says, refused.returncode, refused.stderr))
+unknown = json.loads(reproduce(HEADER + ROWS.replace("voltana,", "volta,"), "voltanallm", "--json").stdout)
+check(unknown["left_out"] == [{"reason": "unknown system volta", "lines": 1}], unknown)
+check(base + "sglang_1410/energy" in {row["id"] for row in unknown["rows"]}, unknown)
 refused = reproduce(HEADER + ROWS, "voltanallm", section="mian")
 check(refused.returncode == 2 and "known: main" in refused.stderr, refused.stderr)
 print("reproduce: ok")
