@@ -19,11 +19,6 @@ namespace {
 using Json = nlohmann::json;
 using Names = std::initializer_list<std::string_view>;
 
-std::string text_of(const Json& json, const char* key) {
-  const auto found = json.find(key);
-  return found != json.end() && found->is_string() ? found->get<std::string>() : "";
-}
-
 std::string format_of_weights(const Json& weights) {
   if (!weights.is_object()) return "";
   const bool real = weights.value("type", Json()) == Json("float");

@@ -138,10 +138,6 @@ class ConfigReader {
     }
     return flat;
   }
-  static std::string text_of(const Json& json, const char* key) {
-    const auto found = json.find(key);
-    return found != json.end() && found->is_string() ? found->get<std::string>() : "";
-  }
   struct Found {
     const char* key;
     const Json* value;

@@ -1,7 +1,6 @@
 #include "config/python_json.h"
 
 #include <nlohmann/json.hpp>
-#include <string>
 
 namespace wattle::config {
 
@@ -24,6 +23,11 @@ nlohmann::json parse_python_json(std::string_view text) {
     at += length;
   }
   return nlohmann::json::parse(plain, nullptr, false);
+}
+
+std::string text_of(const nlohmann::json& json, const char* key) {
+  const auto found = json.find(key);
+  return found != json.end() && found->is_string() ? found->get<std::string>() : "";
 }
 
 }  // namespace wattle::config

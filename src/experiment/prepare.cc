@@ -249,16 +249,6 @@ Result<void> set_scaling(PreparedRun& run, const config::LoadedScenario& loaded,
   return {};
 }
 
-Result<void> set_source(PreparedRun& run, const config::LoadedScenario& loaded, const std::string& data_dir) {
-  const auto workload = config::locate_workload(loaded.scenario, data_dir);
-  if (!workload) return std::unexpected(workload.error());
-  auto source = config::open_workload(loaded, *workload, data_dir);
-  if (!source) return std::unexpected(source.error());
-  run.source = std::move(*source);
-  run.setup.source = run.source.get();
-  return {};
-}
-
 /// Without scaling, faults must name initial instances.
 Result<void> check_faults(const sim::SimulationSetup& setup, const config::LoadedScenario& loaded) {
   if (setup.scaling.policy.policy != nullptr && setup.scaling.policy.mode == Mode::Enforce) return {};
@@ -308,11 +298,13 @@ Result<void> set_places(journal::RunFacts& facts, sim::SimulationSetup& setup, c
   if (!scenario.sites.empty()) {
     for (const auto& site : *sites) facts.sites.push_back({site.name, site.books_by, site.decisions_by});
   }
-  const Instant origin = Instant() + scenario.begins;
-  for (auto& site : *sites) {
-    site.intensity = site.intensity.from(origin);
-    site.electricity = site.electricity.from(origin);
-    if (site.decisions) site.decisions = site.decisions->from(origin);
+  if (scenario.begins > Span()) {
+    const Instant origin = Instant() + scenario.begins;
+    for (auto& site : *sites) {
+      site.intensity = site.intensity.from(origin);
+      site.electricity = site.electricity.from(origin);
+      if (site.decisions) site.decisions = site.decisions->from(origin);
+    }
   }
   setup.sites = std::move(*sites);
   auto trips = config::make_round_trips(scenario, data_dir);
@@ -437,11 +429,25 @@ Result<PreparedRun> compose(const config::LoadedScenario& loaded, const systems:
 
 }  // namespace
 
+Result<std::unique_ptr<workload::RequestSource>> open_source(const config::LoadedScenario& loaded,
+                                                             const std::string& data_dir) {
+  const auto workload = config::locate_workload(loaded.scenario, data_dir);
+  if (!workload) return std::unexpected(workload.error());
+  return config::open_workload(loaded, *workload, data_dir);
+}
+
 Result<PreparedRun> prepare(const config::LoadedScenario& loaded, const systems::LoadedRecipe& recipe,
-                            const std::string& data_dir, std::span<const RequestLatency> requests) {
+                            const std::string& data_dir, std::span<const RequestLatency> requests,
+                            std::unique_ptr<workload::RequestSource> source) {
   auto run = compose(loaded, recipe, data_dir, requests);
   if (!run) return std::unexpected(systems::of_recipe(run.error(), recipe.recipe));
-  if (auto ok = set_source(*run, loaded, data_dir); !ok) return std::unexpected(ok.error());
+  if (source == nullptr) {
+    auto whole = open_source(loaded, data_dir);
+    if (!whole) return std::unexpected(whole.error());
+    source = std::move(*whole);
+  }
+  run->source = std::move(source);
+  run->setup.source = run->source.get();
   if (auto ok = check_faults(run->setup, loaded); !ok) return std::unexpected(ok.error());
   return run;
 }

@@ -30,10 +30,15 @@ struct PreparedRun {
   sim::SimulationSetup setup;
 };
 
-/// `requests`: Beliefs::request by pool, if the recipe needs them. Loads must be numbers (saturation.h). Errors: bad
-/// input (file, line, key).
+/// The scenario's workload, from its beginning.
+[[nodiscard]] Result<std::unique_ptr<workload::RequestSource>> open_source(const config::LoadedScenario& loaded,
+                                                                           const std::string& data_dir);
+
+/// `requests`: Beliefs::request by pool, if the recipe needs them. `source`: what arrives; null: the scenario's
+/// workload. Loads must be numbers (saturation.h). Errors: bad input (file, line, key).
 [[nodiscard]] Result<PreparedRun> prepare(const config::LoadedScenario& loaded, const systems::LoadedRecipe& recipe,
-                                          const std::string& data_dir, std::span<const RequestLatency> requests = {});
+                                          const std::string& data_dir, std::span<const RequestLatency> requests = {},
+                                          std::unique_ptr<workload::RequestSource> source = nullptr);
 
 /// The scenario with one instance of `pool` instead of the fleet, for measurements: without faults and carbon sources.
 [[nodiscard]] config::LoadedScenario alone(const config::LoadedScenario& loaded, std::size_t pool);

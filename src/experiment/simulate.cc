@@ -51,9 +51,7 @@ Result<void> write_sites(const std::string& directory, const std::vector<carbon:
 /// Refuses time series without bound: a gap of years in a trace is one line of it. Reads the requests once.
 Result<void> check_samples(const config::LoadedScenario& loaded, const std::string& data_dir) {
   constexpr double kMostSamples = 1e7;  // of each instance: a week at 60 ms
-  const auto located = config::locate_workload(loaded.scenario, data_dir);
-  if (!located) return std::unexpected(located.error());
-  const auto requests = config::open_workload(loaded, *located, data_dir);
+  const auto requests = open_source(loaded, data_dir);
   if (!requests) return std::unexpected(requests.error());
   Instant last;
   while (const auto row = (*requests)->next()) last = row->arrival;
@@ -69,25 +67,19 @@ Result<void> check_samples(const config::LoadedScenario& loaded, const std::stri
 /// Of one half of its workload, with the faults and the electricity of that time.
 Result<PreparedRun> prepare_half(const config::LoadedScenario& loaded, const systems::LoadedRecipe& recipe,
                                  workload::Half half, const std::string& data_dir) {
-  const auto located = config::locate_workload(loaded.scenario, data_dir);
-  if (!located) return std::unexpected(located.error());
-  const auto whole = config::open_workload(loaded, *located, data_dir);
+  const auto whole = open_source(loaded, data_dir);
   if (!whole) return std::unexpected(whole.error());
   auto part = workload::half_of(**whole, half);
   if (!part) return std::unexpected(part.error());
   config::LoadedScenario scenario = loaded;
   scenario.scenario.begins = part->begins;
-  auto run = prepare_run(scenario, recipe, data_dir);
-  if (!run) return run;
-  run->source = std::move(part->source);
-  run->setup.source = run->source.get();
-  return run;
+  return prepare_run(scenario, recipe, data_dir, std::move(part->source));
 }
 
 }  // namespace
 
 Result<PreparedRun> prepare_run(const config::LoadedScenario& loaded, const systems::LoadedRecipe& recipe,
-                                const std::string& data_dir) {
+                                const std::string& data_dir, std::unique_ptr<workload::RequestSource> source) {
   const auto with = with_loads(loaded, systems::needs_max_loads(recipe.recipe), data_dir);
   if (!with) return std::unexpected(systems::of_recipe(with.error(), recipe.recipe));
   std::vector<RequestLatency> requests;
@@ -96,7 +88,7 @@ Result<PreparedRun> prepare_run(const config::LoadedScenario& loaded, const syst
     if (!fit) return std::unexpected(systems::of_recipe(fit.error(), recipe.recipe));
     requests.push_back(fit->model);
   }
-  return prepare(*with, recipe, data_dir, requests);
+  return prepare(*with, recipe, data_dir, requests, std::move(source));
 }
 
 sim::SimulationResult simulate_prepared(PreparedRun& run, const std::string& recipe) {

@@ -24,7 +24,8 @@ struct SimulateOptions {
 
 /// Like prepare(), and measures what the scenario leaves open (loads) and the request latencies that the recipe needs.
 [[nodiscard]] Result<PreparedRun> prepare_run(const config::LoadedScenario& loaded, const systems::LoadedRecipe& recipe,
-                                              const std::string& data_dir);
+                                              const std::string& data_dir,
+                                              std::unique_ptr<workload::RequestSource> source = nullptr);
 
 /// Runs it, once; the summary also counts truncated and extrapolated values.
 [[nodiscard]] sim::SimulationResult simulate_prepared(PreparedRun& run, const std::string& recipe);
